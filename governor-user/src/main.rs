@@ -1,0 +1,2 @@
+//! The retry governor: command line and daemon.
+fn main() {}
