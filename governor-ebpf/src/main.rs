@@ -1,0 +1,35 @@
+//! The kernel programs. One file per hook; each gathers facts, calls the law in
+//! `governor-core` and carries out its verdict.
+#![no_std]
+#![no_main]
+#![feature(core_intrinsics, asm_experimental_arch)]
+#![allow(
+    internal_features,
+    unused_features,
+    reason = "core::intrinsics is the only way to an atomic read-modify-write on this target"
+)]
+
+use aya_ebpf::{macros::cgroup_sock_addr, programs::SockAddrContext};
+use governor_core as _;
+
+/// What a `connect4` program returns to let the call go on (0 would refuse every
+/// connect on the node).
+const ALLOW: i32 = 1;
+
+/// Judges an IPv4 connect.
+#[cgroup_sock_addr(connect4)]
+fn connect4(_ctx: SockAddrContext) -> i32 {
+    ALLOW
+}
+
+/// The licence the kernel asks for: helpers marked GPL-only are used.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "license")]
+pub static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+/// Never reached: the verifier refuses a program that could get here and not end.
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
