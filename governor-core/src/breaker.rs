@@ -1,0 +1,373 @@
+//! The breaker of one endpoint: a workload's view of one ip:port.
+//!
+//! It trips on silence, not on a rate. With one or two of three backends dead
+//! behind one address a rate breaker turns a partial failure into a total one
+//! (simulated: 2 of 3 refuse at 300/s, goodput 0.002 against a possible 0.33;
+//! Brooker, "Will circuit breakers solve my problems?", 2022). Twenty failures
+//! in a row with no success for two seconds do not happen to a destination
+//! that is partly alive.
+//!
+//! The states are those of Nygard's "Release It!" and of linkerd2-proxy's
+//! `consecutive_failures`, with what that lacks: a deadline on the probe.
+//!
+//! ```text
+//! Closed --silence--> Open --openDuration over, lease won--> HalfOpen
+//!   ^                  ^ ^------- probe failed, open time doubles --|
+//!   |                  |--------- probe lost (deadline), not doubled|
+//!   |--------------------------- probe succeeded, ramp -------------|
+//! ```
+
+use crate::cell::Cell;
+use crate::params::Params;
+use crate::units::{BasisPoints, Millis};
+
+const DEADLINE_BITS: u32 = 40;
+const GENERATION_BITS: u32 = 17;
+const BACKOFF_BITS: u32 = 4;
+/// Bits of a generation that the breaker keeps.
+pub const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+
+/// Where the breaker stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// Attempts pass.
+    Closed = 0,
+    /// One probe is on its way.
+    HalfOpen = 1,
+    /// Attempts are refused.
+    Open = 2,
+}
+
+/// What must succeed before the breaker closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Level {
+    /// A connect.
+    Connect = 0,
+    /// An exchange: a stalled application still accepts connects.
+    Exchange = 1,
+}
+
+/// The breaker's word, unpacked:
+/// state 2 | level 1 | backoff 4 | generation 17 | deadline 40 (ms).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Where it stands.
+    pub state: State,
+    /// What must succeed before it closes.
+    pub level: Level,
+    /// How often the open time has doubled.
+    pub backoff: u32,
+    /// Counts the transitions; a probe carries the one it was sent under.
+    pub generation: u32,
+    /// Open: when a probe may go. Half-open: when the probe counts as lost.
+    pub deadline: Millis,
+}
+
+impl View {
+    /// From the word as stored.
+    #[inline(always)]
+    pub const fn unpack(word: u64) -> Self {
+        Self {
+            state: match word >> 62 {
+                0 => State::Closed,
+                1 => State::HalfOpen,
+                _ => State::Open,
+            },
+            level: if word >> 61 & 1 == 0 {
+                Level::Connect
+            } else {
+                Level::Exchange
+            },
+            backoff: (word >> (DEADLINE_BITS + GENERATION_BITS)) as u32 & ((1 << BACKOFF_BITS) - 1),
+            generation: (word >> DEADLINE_BITS) as u32 & GENERATION_MASK,
+            deadline: Millis(word & ((1 << DEADLINE_BITS) - 1)),
+        }
+    }
+
+    #[inline(always)]
+    const fn pack(self) -> u64 {
+        (self.state as u64) << 62
+            | (self.level as u64) << 61
+            | (self.backoff as u64 & ((1 << BACKOFF_BITS) - 1)) << (DEADLINE_BITS + GENERATION_BITS)
+            | (self.generation as u64 & GENERATION_MASK as u64) << DEADLINE_BITS
+            | self.deadline.0 & ((1 << DEADLINE_BITS) - 1)
+    }
+
+    #[inline(always)]
+    const fn next(self, state: State, deadline: Millis) -> Self {
+        Self {
+            state,
+            deadline,
+            generation: self.generation.wrapping_add(1) & GENERATION_MASK,
+            ..self
+        }
+    }
+}
+
+/// What the breaker says to an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Go.
+    Pass,
+    /// Refused.
+    Refuse,
+    /// The open time is over: go, if you win the lease.
+    Candidate,
+}
+
+/// A change of state, for the event log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Move {
+    /// Nothing changed.
+    None = 0,
+    /// Closed to open: silence.
+    Tripped = 1,
+    /// Half-open to open: the probe failed.
+    Reopened = 2,
+    /// Half-open to closed: the probe succeeded.
+    Closed = 3,
+    /// Open to half-open: a probe left.
+    Probing = 4,
+}
+
+/// The breaker of one endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Breaker<C = u64> {
+    word: C,
+    /// Failures in a row.
+    run: C,
+    /// When an attempt last succeeded, ms.
+    last_success: C,
+    /// When it last opened, ms.
+    opened: C,
+    /// When it last closed after having been open, ms: start of the ramp.
+    closed: C,
+    /// A peak of healthy latency that fades, us: stands in for the p99.
+    peak_latency: C,
+}
+
+impl<C: Cell> Breaker<C> {
+    /// The state now.
+    #[inline(always)]
+    pub fn view(&self) -> View {
+        View::unpack(self.word.load())
+    }
+
+    /// When it last opened; [`Millis::NEVER`] if it never did.
+    #[inline(always)]
+    pub fn opened(&self) -> Millis {
+        Millis(self.opened.load())
+    }
+
+    /// When an attempt last succeeded.
+    #[inline(always)]
+    pub fn last_success(&self) -> Millis {
+        Millis(self.last_success.load())
+    }
+
+    /// Failures in a row.
+    #[inline(always)]
+    pub fn run(&self) -> u64 {
+        self.run.load()
+    }
+
+    /// Whether an attempt may pass. `proven` is when a probe of any workload
+    /// last found this ip:port alive: whoever opened before that may probe now.
+    #[inline(always)]
+    pub fn gate(&self, p: &Params, now: Millis, proven: Millis, random: u32) -> Gate {
+        let view = self.view();
+        match view.state {
+            State::Closed => self.ramp(p, now, random),
+            State::HalfOpen if now.0 < view.deadline.0 => Gate::Refuse,
+            State::Open if now.0 < view.deadline.0 && proven.0 <= self.opened.load() => {
+                Gate::Refuse
+            }
+            _ => Gate::Candidate,
+        }
+    }
+
+    /// After it closed, admission grows evenly over the ramp.
+    #[inline(always)]
+    fn ramp(&self, p: &Params, now: Millis, random: u32) -> Gate {
+        let closed = self.closed.load();
+        if closed == 0 {
+            return Gate::Pass;
+        }
+        let elapsed = now.0.saturating_sub(closed);
+        if elapsed >= p.ramp {
+            return Gate::Pass;
+        }
+        // At least 5 %, so that the ramp is never a wall.
+        let share = (elapsed * 10_000).checked_div(p.ramp).unwrap_or(10_000);
+        let share = if share < 500 { 500 } else { share };
+        if BasisPoints(share as u32).hit(random) {
+            Gate::Pass
+        } else {
+            Gate::Refuse
+        }
+    }
+
+    /// How long a probe may take: `probeTimeout`, or twice what healthy
+    /// attempts take, whichever is longer.
+    #[inline(always)]
+    pub fn probe_deadline(&self, p: &Params, now: Millis) -> Millis {
+        let slow = self.peak_latency.load() / 500;
+        Millis(
+            now.0
+                + if slow > p.probe_timeout {
+                    slow
+                } else {
+                    p.probe_timeout
+                },
+        )
+    }
+
+    /// The lease is ours: half-open until `deadline`. The generation the probe
+    /// carries, or `None` if another CPU moved the breaker meanwhile.
+    #[inline(always)]
+    pub fn probe(&self, deadline: Millis) -> Option<u32> {
+        let seen = self.word.load();
+        let view = View::unpack(seen);
+        if matches!(view.state, State::Closed) {
+            return None;
+        }
+        let next = view.next(State::HalfOpen, deadline);
+        match self.word.compare_exchange(seen, next.pack()) {
+            Ok(_) => Some(next.generation),
+            Err(_) => None,
+        }
+    }
+
+    /// An attempt succeeded after `latency` microseconds. `probe` is the
+    /// generation it carried if it was one.
+    #[inline(always)]
+    pub fn success(&self, now: Millis, level: Level, probe: Option<u32>, latency: u64) -> Move {
+        self.run.store(0);
+        self.last_success.store(now.0);
+        let peak = self.peak_latency.load();
+        if latency > peak {
+            self.peak_latency.store(latency);
+        } else if peak > 0 {
+            self.peak_latency.store(peak - peak / 1024);
+        }
+        let seen = self.word.load();
+        let view = View::unpack(seen);
+        match (view.state, probe) {
+            (State::HalfOpen, Some(generation)) if generation == view.generation => {
+                if matches!(view.level, Level::Exchange) && matches!(level, Level::Connect) {
+                    return Move::None;
+                }
+                let closed = View {
+                    backoff: 0,
+                    ..view.next(State::Closed, Millis(0))
+                };
+                // The ramp starts before the state says closed, so that no CPU
+                // sees the one without the other.
+                self.closed.store(now.0);
+                match self.word.compare_exchange(seen, closed.pack()) {
+                    Ok(_) => Move::Closed,
+                    Err(_) => Move::None,
+                }
+            }
+            _ => Move::None,
+        }
+    }
+
+    /// An attempt failed. May trip the breaker; a probe that failed opens it
+    /// for longer.
+    #[inline(always)]
+    pub fn failure(
+        &self,
+        p: &Params,
+        now: Millis,
+        level: Level,
+        probe: Option<u32>,
+        rate_trips: bool,
+        random: u32,
+    ) -> Move {
+        let run = self.run.add(1) + 1;
+        let seen = self.word.load();
+        let view = View::unpack(seen);
+        match (view.state, probe) {
+            (State::HalfOpen, Some(generation)) if generation == view.generation => {
+                let most = (1 << BACKOFF_BITS) - 1;
+                let backoff = if view.backoff < most {
+                    view.backoff + 1
+                } else {
+                    most
+                };
+                let open = View { backoff, ..view };
+                self.open(seen, open, p, now, random, Move::Reopened)
+            }
+            (State::Closed, _) => {
+                let last = Millis(self.last_success.load());
+                let silent =
+                    run >= p.silence_failures as u64 && now.quiet_for(last, Millis(p.silence_for));
+                let never = run >= p.consecutive_failures as u64
+                    && now.quiet_for(last, Millis(p.breaker_interval));
+                if !(silent || never || rate_trips) {
+                    return Move::None;
+                }
+                let open = View {
+                    level,
+                    backoff: 0,
+                    ..view
+                };
+                self.open(seen, open, p, now, random, Move::Tripped)
+            }
+            _ => Move::None,
+        }
+    }
+
+    /// A probe ended without saying anything (cancelled by its caller): the
+    /// next one may go at once, and the open time is not doubled.
+    #[inline(always)]
+    pub fn probe_lost(&self, now: Millis, generation: u32) {
+        let seen = self.word.load();
+        let view = View::unpack(seen);
+        if matches!(view.state, State::HalfOpen) && view.generation == generation {
+            // Lost race: another CPU moved it, which is as good.
+            let _ = self
+                .word
+                .compare_exchange(seen, view.next(State::Open, now).pack());
+        }
+    }
+
+    #[inline(always)]
+    fn open(
+        &self,
+        seen: u64,
+        view: View,
+        p: &Params,
+        now: Millis,
+        random: u32,
+        moved: Move,
+    ) -> Move {
+        let until = now.0 + open_time(p, view.backoff, random);
+        match self
+            .word
+            .compare_exchange(seen, view.next(State::Open, Millis(until)).pack())
+        {
+            Ok(_) => {
+                self.opened.store(now.0);
+                moved
+            }
+            Err(_) => Move::None,
+        }
+    }
+}
+
+/// `base` doubled `backoff` times, at most `max`, jittered evenly by +-`open_jitter`
+/// (linkerd2-proxy's exponential backoff has the same three parameters).
+#[inline(always)]
+fn open_time(p: &Params, backoff: u32, random: u32) -> u64 {
+    let time = p.open_base << (backoff & 15);
+    let time = if time > p.open_max { p.open_max } else { time };
+    let swing = BasisPoints(p.open_jitter).of(time);
+    // Uniform in [time - swing, time + swing].
+    time - swing + ((2 * swing * random as u64) >> 32)
+}

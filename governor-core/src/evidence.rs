@@ -1,0 +1,167 @@
+//! Whether a connect repeats a failed one.
+//!
+//! A connect carries nothing that says so. Two things are known: that the same
+//! thread failed here a moment ago, and that someone of the same workload did.
+//! The second is counted and shown but refuses nothing: with callers that
+//! never retry and one of three backends refusing, guessing at the level of
+//! the workload refused 20 % of first tries (simulated).
+//!
+//! The first refuses only a *sequential* caller: a thread that has made no
+//! other attempt in between and comes back sooner than half its own healthy
+//! gap, at most once per failure (I2).
+
+use crate::cell::Cell;
+use crate::units::Millis;
+
+/// What is known about an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Evidence {
+    /// Nothing: a first try.
+    None = 0,
+    /// Someone of this workload failed here within the window. Refuses nothing.
+    Workload = 1,
+    /// This thread did, and came back too soon for a first try.
+    Thread = 2,
+    /// The attempt says so itself, or is equal to the failed one.
+    Exact = 3,
+}
+
+impl Evidence {
+    /// From its number; what is unknown is no evidence.
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Workload,
+            2 => Self::Thread,
+            3 => Self::Exact,
+            _ => Self::None,
+        }
+    }
+
+    /// Whether rules may refuse on it.
+    #[inline(always)]
+    pub const fn refuses(self) -> bool {
+        matches!(self, Self::Thread | Self::Exact)
+    }
+}
+
+/// The unclaimed failures of a workload at an endpoint: each explains at most
+/// one later attempt. Time of the last real failure, ms, 40 bits | count, 24.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Claims<C = u64> {
+    word: C,
+}
+
+const CLAIM_BITS: u32 = 24;
+const CLAIM_MASK: u64 = (1 << CLAIM_BITS) - 1;
+
+impl<C: Cell> Claims<C> {
+    /// A real failure at `now`. Denials never come here (I1).
+    #[inline(always)]
+    pub fn failed(&self, now: Millis, window: Millis) {
+        let seen = self.word.load();
+        let count = if now.quiet_for(Millis(seen >> CLAIM_BITS), window) {
+            0
+        } else {
+            seen & CLAIM_MASK
+        };
+        let count = if count < CLAIM_MASK { count + 1 } else { count };
+        // Lost race: one claim less, and this only counts what is suspected.
+        let _ = self
+            .word
+            .compare_exchange(seen, now.0 << CLAIM_BITS | count);
+    }
+
+    /// Takes one failure within the window as the reason for an attempt.
+    #[inline(always)]
+    pub fn claim(&self, now: Millis, window: Millis) -> bool {
+        let seen = self.word.load();
+        if seen & CLAIM_MASK == 0 || now.quiet_for(Millis(seen >> CLAIM_BITS), window) {
+            return false;
+        }
+        self.word.compare_exchange(seen, seen - 1).is_ok()
+    }
+}
+
+/// What the last attempt of a thread is known to have come to.
+mod last {
+    /// Nothing known yet, or already used as evidence.
+    pub const OPEN: u64 = 0;
+    /// It failed.
+    pub const FAILED: u64 = 1;
+    /// It succeeded.
+    pub const SUCCEEDED: u64 = 2;
+}
+
+/// Healthy gaps a thread must have shown before its haste means anything.
+const LEAST_HISTORY: u64 = 3;
+
+/// One thread's history of attempts. Its writer is the thread itself; only
+/// [`ThreadHistory::ended`] comes from elsewhere.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct ThreadHistory<C = u64> {
+    /// Hash of the endpoint of the last attempt.
+    endpoint: C,
+    /// When that was, ms.
+    attempted: C,
+    /// How it ended, 2 bits, below the number of the attempt.
+    last: C,
+    /// When it failed, ms.
+    failed: C,
+    /// Mean healthy gap between attempts to one endpoint, ms.
+    gap: C,
+    /// How many healthy gaps were seen.
+    history: C,
+}
+
+impl<C: Cell> ThreadHistory<C> {
+    /// Notes an attempt; says whether it repeats the failed one before it, and
+    /// gives the number by which its outcome is reported.
+    #[inline(always)]
+    pub fn attempt(&self, endpoint: u64, now: Millis, window: Millis) -> (bool, u32) {
+        let last = self.last.load();
+        let same = self.endpoint.load() == endpoint;
+        let gap = now.0.saturating_sub(self.attempted.load());
+        let mean = self.gap.load();
+        let history = self.history.load();
+        let repeats = same
+            && last & 3 == last::FAILED
+            && !now.quiet_for(Millis(self.failed.load()), window)
+            && history >= LEAST_HISTORY
+            && gap * 2 < mean;
+        if same && last & 3 == last::SUCCEEDED {
+            self.gap.store(if history == 0 {
+                gap
+            } else {
+                mean - mean / 4 + gap / 4
+            });
+            self.history.store(history + 1);
+        }
+        let number = (last >> 2).wrapping_add(1) as u32;
+        self.last.store((number as u64) << 2 | last::OPEN);
+        self.endpoint.store(endpoint);
+        self.attempted.store(now.0);
+        (repeats, number)
+    }
+
+    /// The attempt `number` ended. Ignored if the thread has gone on.
+    #[inline(always)]
+    pub fn ended(&self, number: u32, now: Millis, success: bool) {
+        let seen = self.last.load();
+        if (seen >> 2) as u32 != number {
+            return;
+        }
+        if !success {
+            self.failed.store(now.0);
+        }
+        let how = if success {
+            last::SUCCEEDED
+        } else {
+            last::FAILED
+        };
+        // Lost race: the thread has gone on.
+        let _ = self.last.compare_exchange(seen, (number as u64) << 2 | how);
+    }
+}

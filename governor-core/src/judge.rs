@@ -1,0 +1,231 @@
+//! The order in which an attempt is judged.
+//!
+//! 1. What an operator ordered.
+//! 2. The breaker.
+//! 3. Concurrency.
+//! 4. The retry budget.
+//!
+//! (Pushback and the retry rules need the content of requests.) The probe of an
+//! open breaker claims its lease last, when every other rule has admitted, and
+//! is exempt from the limiter and the budget: a probe that is refused for
+//! another reason would keep the breaker open.
+
+use crate::breaker::Gate;
+use crate::cell::Cell;
+use crate::evidence::Evidence;
+use crate::lease::Lease;
+use crate::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger, count};
+use crate::order::{Kind, Order, hold};
+use crate::params::{Params, mode};
+use crate::units::{Millis, Nanos};
+use crate::verdict::{Reason, Ticket, Verdict};
+
+/// The ledgers an attempt touches.
+#[derive(Debug)]
+pub struct Ledgers<'a, C> {
+    /// Of the endpoint.
+    pub endpoint: &'a EndpointLedger<C>,
+    /// Of the workload at the destination.
+    pub workload: &'a WorkloadLedger<C>,
+    /// Of the destination.
+    pub destination: &'a DestinationLedger<C>,
+    /// The probe lease of the ip:port. Only needed where the breaker is not closed.
+    pub lease: Option<&'a Lease<C>>,
+}
+
+/// The orders that concern an attempt, widest first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Orders<'a> {
+    /// For the node.
+    pub node: Option<&'a Order>,
+    /// For the destination.
+    pub destination: Option<&'a Order>,
+    /// For the workload, at any destination or at this one.
+    pub workload: Option<&'a Order>,
+}
+
+/// What is known about an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// When.
+    pub now: Nanos,
+    /// Cgroup id of the workload.
+    pub workload: u64,
+    /// Whether it repeats a failed one.
+    pub evidence: Evidence,
+    /// A uniform random number.
+    pub random: u32,
+}
+
+impl Attempt {
+    /// How rules that refuse see it.
+    #[inline(always)]
+    pub const fn kind(&self) -> Kind {
+        if self.evidence.refuses() {
+            Kind::Retry
+        } else {
+            Kind::First
+        }
+    }
+}
+
+/// What the hook does with an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Lets it go.
+    Go,
+    /// Lets it go as a probe.
+    Probe(Ticket),
+    /// Refuses it.
+    Deny(Reason),
+    /// Audit: lets it go, apart from the law.
+    WouldDeny(Reason),
+}
+
+/// Independent-looking random numbers from one.
+#[inline(always)]
+const fn another(random: u32, which: u32) -> u32 {
+    let mut x = random ^ which.wrapping_mul(0x9e37_79b9);
+    x ^= x >> 16;
+    x = x.wrapping_mul(0x85eb_ca6b);
+    x ^ (x >> 13)
+}
+
+/// Judges an attempt, and counts it.
+#[inline(always)]
+pub fn attempt<C: Cell>(
+    p: &Params,
+    a: &Attempt,
+    l: &Ledgers<'_, C>,
+    orders: &Orders<'_>,
+) -> Decision {
+    let now = a.now.stamp();
+    l.endpoint.touched.store(now.0);
+    l.workload.touched.store(now.0);
+    l.destination.touched.store(now.0);
+    let retry = matches!(a.kind(), Kind::Retry);
+    l.workload.bump(if retry {
+        count::OFFERED_RETRY
+    } else {
+        count::OFFERED_FIRST
+    });
+    if matches!(a.evidence, Evidence::Workload) {
+        l.workload.bump(count::SUSPECTED);
+    }
+    match judge(p, a, l, orders) {
+        Verdict::Admit => {
+            admitted(p, a, l, retry);
+            Decision::Go
+        }
+        Verdict::Probe(ticket) => {
+            admitted(p, a, l, retry);
+            l.workload.bump(count::PROBE_SENT);
+            Decision::Probe(ticket)
+        }
+        Verdict::Deny(reason) if p.mode == mode::ENFORCE => {
+            l.workload.bump(count::DENIED + reason as usize);
+            if !retry {
+                l.workload.bump(count::DENIED_FIRST);
+            }
+            if l.endpoint.denied_again(now) {
+                l.workload.bump(count::DENIED_AGAIN);
+            }
+            Decision::Deny(reason)
+        }
+        Verdict::Deny(reason) => {
+            l.workload.bump(count::WOULD_DENY + reason as usize);
+            l.workload
+                .bump(if retry { count::RETRY } else { count::FIRST });
+            Decision::WouldDeny(reason)
+        }
+    }
+}
+
+#[inline(always)]
+fn admitted<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, retry: bool) {
+    if retry {
+        l.workload.bump(count::RETRY);
+    } else {
+        l.workload.bump(count::FIRST);
+        l.destination.budget.first_try(p, a.now);
+    }
+}
+
+/// The law: whether an attempt may go.
+#[inline(always)]
+pub fn judge<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, orders: &Orders<'_>) -> Verdict {
+    let now = a.now.stamp();
+    let mut held = hold::NONE;
+    let mut i = 0;
+    for order in [orders.node, orders.destination, orders.workload]
+        .into_iter()
+        .flatten()
+    {
+        i += 1;
+        if let Some(reason) = order.refuses(a.now, a.kind(), another(a.random, i)) {
+            return Verdict::Deny(reason);
+        }
+        let this = order.held(a.now);
+        if this != hold::NONE {
+            held = this;
+        }
+    }
+    if held == hold::OPEN {
+        return Verdict::Deny(Reason::Breaker);
+    }
+    let mut candidate = false;
+    if p.breaker_enabled != 0 && held == hold::NONE {
+        let proven = match l.lease {
+            Some(lease) => lease.proven(),
+            None => Millis::NEVER,
+        };
+        match l
+            .endpoint
+            .breaker
+            .gate(p, now, proven, another(a.random, 4))
+        {
+            Gate::Pass => {}
+            Gate::Refuse => return Verdict::Deny(Reason::Breaker),
+            Gate::Candidate => candidate = true,
+        }
+    }
+    let limiter = &l.workload.limiter;
+    limiter.tick(p, a.now);
+    if candidate {
+        return probe(p, a, l);
+    }
+    if !limiter.enter(p, a.now) {
+        return Verdict::Deny(Reason::Concurrency);
+    }
+    if p.budget_enabled != 0
+        && matches!(a.kind(), Kind::Retry)
+        && !l.destination.budget.charge(&l.workload.share, p, a.now)
+    {
+        limiter.leave(a.now, a.now);
+        return Verdict::Deny(Reason::Budget);
+    }
+    Verdict::Admit
+}
+
+/// The one probe: whoever wins the lease of the ip:port.
+#[inline(always)]
+fn probe<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) -> Verdict {
+    let now = a.now.stamp();
+    let breaker = &l.endpoint.breaker;
+    let deadline = breaker.probe_deadline(p, now);
+    let Some(lease) = l.lease else {
+        return Verdict::Deny(Reason::Breaker);
+    };
+    let Some(claimed) = lease.claim(a.workload, now, deadline) else {
+        return Verdict::Deny(Reason::Breaker);
+    };
+    let Some(generation) = breaker.probe(deadline) else {
+        lease.release(claimed);
+        return Verdict::Deny(Reason::Breaker);
+    };
+    l.workload.limiter.enter_unasked(a.now);
+    Verdict::Probe(Ticket {
+        breaker: generation,
+        lease: claimed,
+    })
+}

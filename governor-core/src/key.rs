@@ -1,0 +1,245 @@
+//! Keys and values of the maps, as laid out in memory.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::ledger::EndpointLedger;
+
+/// Longest map names are 15 bytes: the kernel cuts the rest.
+pub mod map {
+    /// [`super::EndpointKey`] to `EndpointLedger`.
+    pub const ENDPOINTS: &str = "ENDPOINTS";
+    /// [`super::WorkloadKey`] to `WorkloadLedger`.
+    pub const WORKLOADS: &str = "WORKLOADS";
+    /// [`super::DestinationKey`] to `DestinationLedger`.
+    pub const DESTINATIONS: &str = "DESTINATIONS";
+    /// [`super::DestinationKey`] (group 0) to `Lease`.
+    pub const LEASES: &str = "LEASES";
+    /// Thread id to `ThreadHistory`.
+    pub const THREADS: &str = "THREADS";
+    /// Cgroup id to [`super::CgroupEntry`].
+    pub const CGROUPS: &str = "CGROUPS";
+    /// Index to `Params`; two generations of [`super::MAX_RULES`].
+    pub const PARAMS: &str = "PARAMS";
+    /// [`super::PortKey`] to port class.
+    pub const PORTS: &str = "PORTS";
+    /// [`super::RuleKey`] to [`super::RuleValue`], longest prefix first.
+    pub const RULES: &str = "RULES";
+    /// [`super::OrderKey`] to `Order`.
+    pub const ORDERS: &str = "ORDERS";
+    /// Index 0: [`super::Config`].
+    pub const CONFIG: &str = "CONFIG";
+    /// Ring of `Event`.
+    pub const EVENTS: &str = "EVENTS";
+    /// Per-CPU counts of [`super::loss`].
+    pub const LOSSES: &str = "LOSSES";
+    /// Socket storage: `Record`.
+    pub const RECORDS: &str = "RECORDS";
+}
+
+/// Policies at most.
+pub const MAX_RULES: u32 = 1024;
+/// A rule that says: leave alone.
+pub const EXEMPT: u32 = u32::MAX;
+
+/// An IP address: IPv4 as `::ffff:a.b.c.d`.
+pub type Address = [u8; 16];
+
+/// Who calls which ip:port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
+pub struct EndpointKey {
+    /// Cgroup id of the workload.
+    pub workload: u64,
+    /// Where to.
+    pub address: Address,
+    /// Port, host order.
+    pub port: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A destination: a group that a policy names, else a single ip:port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
+pub struct DestinationKey {
+    /// The address; zero for a group.
+    pub address: Address,
+    /// The port, host order; zero for a group.
+    pub port: u32,
+    /// The group; zero for a single ip:port.
+    pub group: u32,
+}
+
+/// Who calls which destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
+pub struct WorkloadKey {
+    /// Cgroup id of the workload.
+    pub workload: u64,
+    /// Which destination.
+    pub destination: DestinationKey,
+}
+
+impl EndpointKey {
+    /// The destination this endpoint belongs to.
+    #[inline(always)]
+    pub const fn destination(&self, group: u32) -> DestinationKey {
+        if group == 0 {
+            DestinationKey {
+                address: self.address,
+                port: self.port,
+                group: 0,
+            }
+        } else {
+            DestinationKey {
+                address: [0; 16],
+                port: 0,
+                group,
+            }
+        }
+    }
+
+    /// A number for the endpoint, equal for equal endpoints (FNV-1a by words).
+    #[inline(always)]
+    pub fn hash(&self) -> u64 {
+        let [high, low] = bytemuck::cast::<Address, [u64; 2]>(self.address);
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        hash = (hash ^ self.workload).wrapping_mul(0x0100_0000_01b3);
+        hash = (hash ^ high).wrapping_mul(0x0100_0000_01b3);
+        hash = (hash ^ low).wrapping_mul(0x0100_0000_01b3);
+        (hash ^ self.port as u64).wrapping_mul(0x0100_0000_01b3)
+    }
+}
+
+/// What a cgroup is. Written by the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct CgroupEntry {
+    /// Cgroup id of the workload it belongs to; 0: it only holds workloads,
+    /// each of its children is one.
+    pub workload: u64,
+    /// Class of the workload in the policy generations of even and odd number.
+    pub class: [u32; 2],
+    /// Depth below the cgroup root.
+    pub level: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A port in one policy generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
+pub struct PortKey {
+    /// Generation, modulo 2.
+    pub parity: u32,
+    /// The port, host order.
+    pub port: u32,
+}
+
+/// Key of the rule trie, after its prefix length in bits.
+///
+/// Class and port class count as 64 bits of the prefix; big-endian, as the
+/// trie compares bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
+pub struct RuleKey {
+    /// Class of the workload, big-endian; the top bit is the generation, modulo 2.
+    pub class: [u8; 4],
+    /// Class of the port, big-endian.
+    pub port_class: [u8; 4],
+    /// Where to.
+    pub address: Address,
+}
+
+impl RuleKey {
+    /// Bits before the address.
+    pub const FIXED_BITS: u32 = 64;
+
+    /// A key of one generation.
+    #[inline(always)]
+    pub const fn new(parity: u32, class: u32, port_class: u32, address: Address) -> Self {
+        Self {
+            class: (parity << 31 | class).to_be_bytes(),
+            port_class: port_class.to_be_bytes(),
+            address,
+        }
+    }
+}
+
+/// What a rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct RuleValue {
+    /// Index of its parameters, or [`EXEMPT`].
+    pub rule: u32,
+    /// The destination group; 0: each ip:port by itself.
+    pub group: u32,
+}
+
+/// Whom an order concerns: all zero is the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
+pub struct OrderKey {
+    /// Cgroup id of the workload; 0: any.
+    pub workload: u64,
+    /// The destination; zero: any.
+    pub destination: DestinationKey,
+}
+
+/// What the kernel programs need to know of their daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Config {
+    /// Policy generation in force; 0: none yet, everything passes unseen.
+    pub generation: u32,
+    /// Orders in the map; 0 spares the look-up.
+    pub orders: u32,
+    /// Level of the cgroup that is governed.
+    pub level: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What went wrong in the kernel programs. Traffic passed.
+pub mod loss {
+    /// An event did not fit into the ring.
+    pub const EVENTS: u32 = 0;
+    /// A ledger map was full.
+    pub const LEDGER_FULL: u32 = 1;
+    /// A socket got no record.
+    pub const NO_RECORD: u32 = 2;
+    /// A policy entry was missing.
+    pub const NO_POLICY: u32 = 3;
+    /// How many there are.
+    pub const ALL: u32 = 4;
+}
+
+/// A policy selection kept in an endpoint's ledger, so that the trie is
+/// searched once per endpoint and policy generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Policy generation it was made under.
+    pub generation: u32,
+    /// Index of the parameters, or [`EXEMPT`].
+    pub rule: u32,
+}
+
+impl Selection {
+    /// The selection an endpoint keeps.
+    #[inline(always)]
+    pub fn load<C: crate::cell::Cell>(endpoint: &EndpointLedger<C>) -> Self {
+        let word = endpoint.selection.load();
+        Self {
+            generation: (word >> 32) as u32,
+            rule: word as u32,
+        }
+    }
+
+    /// Keeps it.
+    #[inline(always)]
+    pub fn store<C: crate::cell::Cell>(self, endpoint: &EndpointLedger<C>) {
+        endpoint
+            .selection
+            .store((self.generation as u64) << 32 | self.rule as u64);
+    }
+}

@@ -1,0 +1,105 @@
+//! The probe lease of one ip:port on this node: at most one probe of all
+//! workloads whose breaker is open for it reaches the network at a time.
+//!
+//! A lease has a deadline, so a probe that never reports (no route, caller
+//! killed) frees it; a generation, so a late report cannot free another's; and
+//! it rotates: whoever probed last waits while another is waiting. One probe
+//! schedule for all, or first come first served, lets one workload that is
+//! broken for good starve the others (simulated: 20-210 s against 5-9 s).
+
+use crate::cell::Cell;
+use crate::units::Millis;
+
+const GENERATION_BITS: u32 = 24;
+const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+
+/// How long the last holder yields to a workload that was seen waiting, ms.
+const YIELD: Millis = Millis(1_000);
+
+/// The lease of one ip:port.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Lease<C = u64> {
+    /// Deadline, ms, 40 bits | generation, 24 bits. Free once the deadline is past.
+    word: C,
+    /// The workload that held it last.
+    holder: C,
+    /// When a probe last succeeded, ms.
+    proven: C,
+    /// When a workload other than the holder was last refused it, ms.
+    waited: C,
+    /// Which workload that was.
+    waiter: C,
+    /// When it was last used, ms (for garbage collection).
+    touched: C,
+}
+
+impl<C: Cell> Lease<C> {
+    /// When a probe last found the ip:port alive.
+    #[inline(always)]
+    pub fn proven(&self) -> Millis {
+        Millis(self.proven.load())
+    }
+
+    /// Takes the lease until `deadline`; the generation to release it with.
+    #[inline(always)]
+    pub fn claim(&self, workload: u64, now: Millis, deadline: Millis) -> Option<u32> {
+        self.touched.store(now.0);
+        let seen = self.word.load();
+        let ours = self.holder.load() == workload;
+        if now.0 < seen >> GENERATION_BITS {
+            if !ours {
+                self.wait(workload, now);
+            }
+            return None;
+        }
+        let another =
+            self.waiter.load() != workload && !now.quiet_for(Millis(self.waited.load()), YIELD);
+        if ours && another {
+            return None;
+        }
+        let generation = (seen + 1) & GENERATION_MASK;
+        let word = deadline.0 << GENERATION_BITS | generation;
+        if self.word.compare_exchange(seen, word).is_err() {
+            if !ours {
+                self.wait(workload, now);
+            }
+            return None;
+        }
+        self.holder.store(workload);
+        if self.waiter.load() == workload {
+            self.waited.store(0);
+        }
+        Some(generation as u32)
+    }
+
+    #[inline(always)]
+    fn wait(&self, workload: u64, now: Millis) {
+        self.waiter.store(workload);
+        self.waited.store(now.0);
+    }
+
+    /// Gives the lease back, if `generation` still holds it.
+    #[inline(always)]
+    pub fn release(&self, generation: u32) {
+        let seen = self.word.load();
+        if seen & GENERATION_MASK == generation as u64 & GENERATION_MASK {
+            // Lost race: it expired and another took it.
+            let _ = self
+                .word
+                .compare_exchange(seen, generation as u64 & GENERATION_MASK);
+        }
+    }
+
+    /// A probe succeeded: every workload that opened before may probe now.
+    #[inline(always)]
+    pub fn prove(&self, now: Millis) {
+        self.proven.store(now.0);
+    }
+
+    /// When the lease was last asked for.
+    #[inline(always)]
+    pub fn touched(&self) -> Millis {
+        Millis(self.touched.load())
+    }
+}

@@ -1,0 +1,244 @@
+//! The counters and state of one (workload, destination), of one destination
+//! on this node, and of one endpoint: values of the maps that only the kernel
+//! writes. Every word is a cell, so there is no padding.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::breaker::Breaker;
+use crate::budget::{Budget, Share};
+use crate::cell::Cell;
+use crate::evidence::{Claims, ThreadHistory};
+use crate::lease::Lease;
+use crate::limiter::{Limiter, OCTAVES};
+use crate::units::Millis;
+use crate::verdict::{OUTCOMES, REASONS};
+use crate::window::Window;
+
+/// One endpoint: a workload's view of one ip:port.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EndpointLedger<C = u64> {
+    /// Its breaker.
+    pub breaker: Breaker<C>,
+    /// Failures that no later attempt has claimed yet.
+    pub claims: Claims<C>,
+    /// Outcomes of the breaker's interval, for the opt-in rate rule.
+    pub successes: Window<C>,
+    /// As `successes`.
+    pub failures: Window<C>,
+    /// Which policy applies: generation 16 | class 16 | rule 32, plus 1; 0 is not looked up yet.
+    pub selection: C,
+    /// The destination group the policy names; 0 is the ip:port itself.
+    pub group: C,
+    /// 1 once an exchange was answered here.
+    pub answers: C,
+    /// Denials: second, 32 bits | count in it, 32 bits.
+    pub denials: C,
+    /// When it was last used, ms.
+    pub touched: C,
+}
+
+/// Counts that only ever grow, by number, of one workload and destination.
+pub mod count {
+    use super::{OUTCOMES, REASONS};
+    /// First tries that reached the network.
+    pub const FIRST: usize = 0;
+    /// Retries that reached the network.
+    pub const RETRY: usize = 1;
+    /// First tries, by evidence, that may be retries.
+    pub const SUSPECTED: usize = 2;
+    /// First tries, denied ones included.
+    pub const OFFERED_FIRST: usize = 3;
+    /// Retries, denied ones included.
+    pub const OFFERED_RETRY: usize = 4;
+    /// First tries denied.
+    pub const DENIED_FIRST: usize = 5;
+    /// Denials above 100 per second and endpoint.
+    pub const DENIED_AGAIN: usize = 6;
+    /// Attempts that audit would have denied and that succeeded: harm.
+    pub const WOULD_DENY_SUCCEEDED: usize = 7;
+    /// Attempts that audit would have denied and that failed: help.
+    pub const WOULD_DENY_FAILED: usize = 8;
+    /// Attempts let through because a map was full.
+    pub const FAILED_OPEN: usize = 9;
+    /// Probes that succeeded.
+    pub const PROBE_SUCCESS: usize = 10;
+    /// Probes that failed.
+    pub const PROBE_FAILURE: usize = 11;
+    /// Probes sent.
+    pub const PROBE_SENT: usize = 12;
+    /// Breakers that tripped.
+    pub const TRIPPED: usize = 13;
+    /// Breakers that closed.
+    pub const CLOSED: usize = 14;
+    /// Breakers that a failed probe opened again.
+    pub const REOPENED: usize = 15;
+    /// Outcomes of connects, by [`crate::verdict::Outcome`].
+    pub const CONNECT: usize = 16;
+    /// Outcomes of exchanges.
+    pub const EXCHANGE: usize = CONNECT + OUTCOMES;
+    /// Denials by [`crate::verdict::Reason`].
+    pub const DENIED: usize = EXCHANGE + OUTCOMES;
+    /// Denials that audit did not carry out.
+    pub const WOULD_DENY: usize = DENIED + REASONS;
+    /// How many there are.
+    pub const ALL: usize = WOULD_DENY + REASONS;
+}
+
+/// One workload's dealings with one destination.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct WorkloadLedger<C = u64> {
+    /// Its part of the retry budget.
+    pub share: Share<C>,
+    /// Its adaptive concurrency.
+    pub limiter: Limiter<C>,
+    /// [`count`].
+    pub counts: [C; count::ALL],
+    /// When it was last used, ms.
+    pub touched: C,
+}
+
+/// One destination on this node, of all workloads.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DestinationLedger<C = u64> {
+    /// Its retry budget.
+    pub budget: Budget<C>,
+    /// Latencies of successes: 20 octaves of 4 from 32 us, as the limiter counts them.
+    pub latency: [C; OCTAVES * 4],
+    /// Sum of those latencies, us.
+    pub latency_sum: C,
+    /// When it was last used, ms.
+    pub touched: C,
+}
+
+impl<C: Default> Default for WorkloadLedger<C> {
+    fn default() -> Self {
+        Self {
+            share: Share::default(),
+            limiter: Limiter::default(),
+            counts: core::array::from_fn(|_| C::default()),
+            touched: C::default(),
+        }
+    }
+}
+
+impl<C: Default> Default for DestinationLedger<C> {
+    fn default() -> Self {
+        Self {
+            budget: Budget::default(),
+            latency: core::array::from_fn(|_| C::default()),
+            latency_sum: C::default(),
+            touched: C::default(),
+        }
+    }
+}
+
+impl<C: Cell> EndpointLedger<C> {
+    /// Whether an exchange was ever answered here. Where none was, silence is
+    /// how the protocol works (syslog, acks=0) and says nothing.
+    #[inline(always)]
+    pub fn answers(&self) -> bool {
+        self.answers.load() != 0
+    }
+
+    /// Counts a denial: true if it is one of more than a hundred this second.
+    #[inline(always)]
+    pub fn denied_again(&self, now: Millis) -> bool {
+        let second = now.0 / 1_000;
+        let seen = self.denials.load();
+        let count = if seen >> 32 == second & 0xffff_ffff {
+            (seen & 0xffff_ffff) + 1
+        } else {
+            1
+        };
+        self.denials.store(second << 32 | count);
+        count > 100
+    }
+}
+
+impl<C: Cell> WorkloadLedger<C> {
+    /// Adds one to a [`count`].
+    #[inline(always)]
+    pub fn bump(&self, which: usize) {
+        if let Some(cell) = self.counts.get(which) {
+            cell.add(1);
+        }
+    }
+
+    /// A [`count`].
+    pub fn read(&self, which: usize) -> u64 {
+        self.counts.get(which).map_or(0, Cell::load)
+    }
+}
+
+impl<C: Cell> DestinationLedger<C> {
+    /// Notes the latency of a success.
+    #[inline(always)]
+    pub fn observe(&self, micros: u64) {
+        let (octave, quarter) = crate::limiter::bucket(micros);
+        if let Some(cell) = self.latency.get(octave * 4 + quarter as usize) {
+            cell.add(1);
+        }
+        self.latency_sum.add(micros);
+    }
+}
+
+macro_rules! plain {
+    ($($name:ident),*) => {$(
+        const _: () = assert!(
+            size_of::<$name<u64>>() % 8 == 0 && align_of::<$name<u64>>() == 8,
+            "a ledger is made of 64-bit words"
+        );
+        // SAFETY: repr(C) and made of u64 only (asserted: no odd size, no
+        // other alignment), so every bit pattern is a value and there is no padding.
+        unsafe impl Zeroable for $name<u64> {}
+        // SAFETY: as above.
+        unsafe impl Pod for $name<u64> {}
+
+        impl $name<u64> {
+            /// The copy, with the law's methods.
+            pub fn view(self) -> $name<Copied> {
+                // SAFETY: `Copied` is a transparent wrapper of `u64`, and the
+                // ledger is repr(C) over its cells: same size, same layout.
+                unsafe { core::mem::transmute_copy(&self) }
+            }
+        }
+    )*};
+}
+plain!(
+    EndpointLedger,
+    WorkloadLedger,
+    DestinationLedger,
+    Lease,
+    ThreadHistory
+);
+
+/// A ledger read by the daemon is a copy: plain words, which only it writes.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Copied(core::cell::Cell<u64>);
+
+impl Cell for Copied {
+    fn load(&self) -> u64 {
+        self.0.get()
+    }
+    fn store(&self, value: u64) {
+        self.0.set(value);
+    }
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
+        let seen = self.0.get();
+        if seen == current {
+            self.0.set(new);
+            Ok(seen)
+        } else {
+            Err(seen)
+        }
+    }
+    fn add(&self, amount: u64) -> u64 {
+        let seen = self.0.get();
+        self.0.set(seen.wrapping_add(amount));
+        seen
+    }
+}

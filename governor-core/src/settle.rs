@@ -1,0 +1,164 @@
+//! What the outcome of an attempt does.
+//!
+//! Only real outcomes come here. A denial is not one (I1), and what audit
+//! would have denied is counted apart (I9).
+
+use crate::breaker::{Level, Move};
+use crate::cell::Cell;
+use crate::judge::Ledgers;
+use crate::ledger::count;
+use crate::params::Params;
+use crate::units::{Millis, Nanos};
+use crate::verdict::{Outcome, Settled, Ticket};
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// When.
+    pub now: Nanos,
+    /// When it took its place in flight; 0: it has none.
+    pub entered: Nanos,
+    /// How long it took, us.
+    pub latency: u64,
+    /// A connect or an exchange.
+    pub level: Level,
+    /// How.
+    pub outcome: Outcome,
+    /// The ticket, if it was a probe.
+    pub probe: Option<Ticket>,
+    /// Whether it was let go only because of audit.
+    pub audited: Audited,
+    /// A uniform random number.
+    pub random: u32,
+}
+
+/// Whether audit let go what would have been denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audited {
+    /// It was admitted: its outcome feeds the law.
+    Admitted,
+    /// It would have been denied: its outcome is only counted.
+    WouldDeny,
+}
+
+/// Settles an attempt.
+#[inline(always)]
+pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
+    let base = match e.level {
+        Level::Connect => count::CONNECT,
+        Level::Exchange => count::EXCHANGE,
+    };
+    l.workload.bump(base + e.outcome as usize);
+    if matches!(e.audited, Audited::WouldDeny) {
+        if matches!(e.outcome, Outcome::Success) {
+            l.workload.bump(count::WOULD_DENY_SUCCEEDED);
+        } else if !matches!(e.outcome, Outcome::Cancelled) {
+            l.workload.bump(count::WOULD_DENY_FAILED);
+        }
+        return Settled { moved: Move::None };
+    }
+    if e.entered.0 != 0 {
+        l.workload.limiter.leave(e.now, e.entered);
+    }
+    let moved = match e.outcome {
+        Outcome::Success => success(p, e, l),
+        Outcome::Cancelled => {
+            cancelled(e, l);
+            Move::None
+        }
+        _ => failure(p, e, l),
+    };
+    l.workload.limiter.tick(p, e.now);
+    match moved {
+        Move::Tripped => l.workload.bump(count::TRIPPED),
+        Move::Reopened => l.workload.bump(count::REOPENED),
+        Move::Closed => l.workload.bump(count::CLOSED),
+        Move::None | Move::Probing => {}
+    }
+    Settled { moved }
+}
+
+#[inline(always)]
+fn success<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
+    let now = e.now.stamp();
+    if matches!(e.level, Level::Exchange) {
+        l.endpoint.answers.store(1);
+    }
+    // Where exchanges are answered, a connect alone proves nothing and earns
+    // nothing: a stalled application still accepts.
+    let counts = matches!(e.level, Level::Exchange) || !l.endpoint.answers();
+    if !counts && e.probe.is_none() {
+        return Move::None;
+    }
+    let generation = e.probe.map(|ticket| ticket.breaker);
+    let mut moved = Move::None;
+    if counts || e.probe.is_some() {
+        moved = l
+            .endpoint
+            .breaker
+            .success(now, e.level, generation, e.latency);
+    }
+    if let (Move::Closed, Some(ticket)) = (moved, e.probe) {
+        l.workload.bump(count::PROBE_SUCCESS);
+        if let Some(lease) = l.lease {
+            lease.prove(now);
+            lease.release(ticket.lease);
+        }
+    }
+    if counts {
+        l.workload.limiter.success(e.latency);
+        l.destination.budget.success(&l.workload.share, p, e.now);
+        l.destination.observe(e.latency);
+        if p.failure_share != 0 {
+            l.endpoint.successes.add(p.breaker_epoch(e.now), 1);
+        }
+    }
+    moved
+}
+
+#[inline(always)]
+fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
+    let now = e.now.stamp();
+    l.workload.limiter.failure(e.outcome.gave_up());
+    l.destination.budget.failure(e.now);
+    l.endpoint.claims.failed(now, Millis(p.evidence_window));
+    if p.breaker_enabled == 0 {
+        return Move::None;
+    }
+    let generation = e.probe.map(|ticket| ticket.breaker);
+    let moved =
+        l.endpoint
+            .breaker
+            .failure(p, now, e.level, generation, rate_trips(p, e, l), e.random);
+    if let Some(ticket) = e.probe {
+        l.workload.bump(count::PROBE_FAILURE);
+        if let Some(lease) = l.lease {
+            lease.release(ticket.lease);
+        }
+    }
+    moved
+}
+
+/// The opt-in rule: the share of failures in the interval.
+#[inline(always)]
+fn rate_trips<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> bool {
+    if p.failure_share == 0 {
+        return false;
+    }
+    let epoch = p.breaker_epoch(e.now);
+    l.endpoint.failures.add(epoch, 1);
+    let failures = l.endpoint.failures.count(epoch);
+    let all = failures + l.endpoint.successes.count(epoch);
+    all >= p.failure_minimum as u64 && failures * 10_000 >= all * p.failure_share as u64
+}
+
+/// The caller went away early: a probe that says nothing is a lost one.
+#[inline(always)]
+fn cancelled<C: Cell>(e: &Ending, l: &Ledgers<'_, C>) {
+    if let Some(ticket) = e.probe {
+        l.endpoint.breaker.probe_lost(e.now.stamp(), ticket.breaker);
+        if let Some(lease) = l.lease {
+            lease.release(ticket.lease);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the law says, and how attempts end.
+
+use crate::breaker::Move;
+
+/// Why an attempt is refused. The order is that of `status --json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reason {
+    /// The retry budget of the destination is spent.
+    Budget = 0,
+    /// The breaker of the endpoint is open, or ramping up.
+    Breaker = 1,
+    /// Too many in flight.
+    Concurrency = 2,
+    /// An operator ordered it.
+    Shed = 3,
+    /// The destination asked to wait.
+    RetryAfter = 4,
+    /// The chain of tries is older than its caller waits.
+    Deadline = 5,
+    /// The chain of tries is longer than the policy allows.
+    Attempts = 6,
+    /// The answer, or the method, is not one to retry.
+    NotRetryable = 7,
+}
+
+/// Number of [`Reason`]s.
+pub const REASONS: usize = 8;
+
+impl Reason {
+    /// Every reason, by number.
+    pub const ALL: [Self; REASONS] = [
+        Self::Budget,
+        Self::Breaker,
+        Self::Concurrency,
+        Self::Shed,
+        Self::RetryAfter,
+        Self::Deadline,
+        Self::Attempts,
+        Self::NotRetryable,
+    ];
+
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::Breaker => "breaker",
+            Self::Concurrency => "concurrency",
+            Self::Shed => "shed",
+            Self::RetryAfter => "retryAfter",
+            Self::Deadline => "deadline",
+            Self::Attempts => "attempts",
+            Self::NotRetryable => "notRetryable",
+        }
+    }
+}
+
+/// Whether an attempt may go, and as what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may go.
+    Admit,
+    /// It may go, as the one probe of an open breaker.
+    Probe(Ticket),
+    /// It may not.
+    Deny(Reason),
+}
+
+/// What a probe carries, so that its outcome closes the right breaker and
+/// frees the right lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Generation of the breaker.
+    pub breaker: u32,
+    /// Generation of the lease.
+    pub lease: u32,
+}
+
+/// How an attempt ended (facts/cgroup.md B names the kernel callbacks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Outcome {
+    /// It was answered, or, where nothing is ever answered, connected.
+    Success = 0,
+    /// RST to the SYN.
+    Refused = 1,
+    /// The SYN was not answered, or the caller gave up with a request outstanding.
+    Timeout = 2,
+    /// No route, or the network said so.
+    Unreachable = 3,
+    /// RST after the connect.
+    Reset = 4,
+    /// The server closed without an answer.
+    NoAnswer = 5,
+    /// The caller went away early: says nothing about the destination.
+    Cancelled = 6,
+}
+
+/// Number of [`Outcome`]s.
+pub const OUTCOMES: usize = 7;
+
+impl Outcome {
+    /// Every outcome, by number.
+    pub const ALL: [Self; OUTCOMES] = [
+        Self::Success,
+        Self::Refused,
+        Self::Timeout,
+        Self::Unreachable,
+        Self::Reset,
+        Self::NoAnswer,
+        Self::Cancelled,
+    ];
+
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Refused => "refused",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Reset => "reset",
+            Self::NoAnswer => "no_answer",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the caller gave up waiting: what queues and overload look like.
+    #[inline(always)]
+    pub const fn gave_up(self) -> bool {
+        matches!(self, Self::Timeout)
+    }
+}
+
+/// What settling an outcome changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The breaker's change of state.
+    pub moved: Move,
+}
