@@ -1,0 +1,5 @@
+//! One file per command.
+
+pub mod build;
+pub mod setup;
+pub mod test;

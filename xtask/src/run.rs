@@ -1,0 +1,115 @@
+//! Running other programs, in the open: each command line is shown before it runs.
+
+use std::{env, path::PathBuf, process::Command};
+
+use anyhow::{Context, Result, bail};
+
+use crate::tree;
+
+/// The cargo that runs this xtask, at the top of the tree.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(tree::root());
+    command
+}
+
+/// Shows and runs a command; anything but success is an error.
+pub fn run(command: &mut Command) -> Result<()> {
+    let line = line_of(command);
+    eprintln!("+ {line}");
+    let status = command
+        .status()
+        .with_context(|| format!("`{line}` does not start"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// The command as one would type it, with the variables it sets.
+fn line_of(command: &Command) -> String {
+    let set = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.display(), quoted(value?))));
+    let program = PathBuf::from(command.get_program());
+    let program = program.file_name().unwrap_or(command.get_program());
+    set.chain([program.display().to_string()])
+        .chain(command.get_args().map(quoted))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quoted(argument: &std::ffi::OsStr) -> String {
+    let text = argument.display().to_string();
+    if text.is_empty() || text.contains(char::is_whitespace) {
+        format!("'{text}'")
+    } else {
+        text
+    }
+}
+
+/// The program's path, if it is on PATH or among root's programs, which are not
+/// on every user's PATH.
+pub fn which(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|dir| dir.join(program))
+        .find(|path| path.is_file())
+}
+
+/// Whether a command ends well; its output is of no interest.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// Who runs this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// Everything is allowed.
+    Root,
+    /// Goes through sudo where root is needed.
+    Other,
+}
+
+/// The effective user of this process. Asked of `id`, so that no dependency and
+/// no unsafe code is needed for it.
+pub fn user() -> Result<User> {
+    let output = Command::new("id")
+        .arg("-u")
+        .output()
+        .context("`id -u` does not start")?;
+    Ok(match output.stdout.trim_ascii() {
+        b"0" => User::Root,
+        _ => User::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_it_would_be_typed() {
+        let mut command = Command::new("/usr/bin/cargo");
+        command
+            .args(["doc", "a b"])
+            .env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(
+            line_of(&command),
+            "RUSTDOCFLAGS='-D warnings' cargo doc 'a b'"
+        );
+    }
+
+    #[test]
+    fn a_failing_command_is_named_in_the_error() {
+        let error = run(&mut Command::new("false")).expect_err("false fails");
+        assert_eq!(error.to_string(), "`false` failed: exit status: 1");
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_not_found() {
+        assert!(which("sh").is_some());
+        assert_eq!(which("no-such-program-anywhere"), None);
+    }
+}
