@@ -6,7 +6,7 @@ use crate::key::EndpointKey;
 
 /// Kinds of events.
 pub mod kind {
-    /// An attempt was denied. At most one per endpoint and 100 ms.
+    /// An attempt was denied. At most one per endpoint and second.
     pub const DENIED: u32 = 1;
     /// Audit: it would have been.
     pub const WOULD_DENY: u32 = 2;
@@ -32,7 +32,7 @@ pub struct Event {
     pub group: u32,
     /// Process that attempted.
     pub pid: u32,
-    /// DENIED: denials of this endpoint in this second so far. BREAKER: failures in a row.
+    /// DENIED: denials of this endpoint in the second before. BREAKER: failures in a row.
     pub count: u64,
     /// BREAKER: when the next probe may go, ms of the same clock.
     pub until: u64,

@@ -80,6 +80,37 @@ pub enum Decision {
     Deny(Reason),
     /// Audit: lets it go, apart from the law.
     WouldDeny(Reason),
+    /// The policy only observes: lets it go, apart from the law.
+    Watch,
+}
+
+impl Decision {
+    /// In one word: kind 8 | reason 8 | breaker generation 24 | lease generation 24.
+    #[inline(always)]
+    pub const fn pack(self) -> u64 {
+        match self {
+            Self::Go => 0,
+            Self::Probe(ticket) => 1 << 56 | (ticket.breaker as u64) << 24 | ticket.lease as u64,
+            Self::Deny(reason) => 2 << 56 | (reason as u64) << 48,
+            Self::WouldDeny(reason) => 3 << 56 | (reason as u64) << 48,
+            Self::Watch => 4 << 56,
+        }
+    }
+
+    /// From [`Self::pack`]; what is unknown lets go.
+    #[inline(always)]
+    pub const fn unpack(word: u64) -> Self {
+        match word >> 56 {
+            1 => Self::Probe(Ticket {
+                breaker: (word >> 24) as u32 & 0xff_ffff,
+                lease: word as u32 & 0xff_ffff,
+            }),
+            2 => Self::Deny(Reason::from_number((word >> 48) as u32 & 0xff)),
+            3 => Self::WouldDeny(Reason::from_number((word >> 48) as u32 & 0xff)),
+            4 => Self::Watch,
+            _ => Self::Go,
+        }
+    }
 }
 
 /// Independent-looking random numbers from one.
@@ -112,6 +143,11 @@ pub fn attempt<C: Cell>(
     if matches!(a.evidence, Evidence::Workload) {
         l.workload.bump(count::SUSPECTED);
     }
+    if p.mode == mode::DISABLED {
+        l.workload
+            .bump(if retry { count::RETRY } else { count::FIRST });
+        return Decision::Watch;
+    }
     match judge(p, a, l, orders) {
         Verdict::Admit => {
             admitted(p, a, l, retry);
@@ -127,7 +163,7 @@ pub fn attempt<C: Cell>(
             if !retry {
                 l.workload.bump(count::DENIED_FIRST);
             }
-            if l.endpoint.denied_again(now) {
+            if l.endpoint.denied(now) > 100 {
                 l.workload.bump(count::DENIED_AGAIN);
             }
             Decision::Deny(reason)

@@ -26,7 +26,7 @@ pub struct EndpointLedger<C = u64> {
     pub successes: Window<C>,
     /// As `successes`.
     pub failures: Window<C>,
-    /// Which policy applies: generation 16 | class 16 | rule 32, plus 1; 0 is not looked up yet.
+    /// Which policy applies: [`crate::key::Selection`]; 0 is not looked up yet.
     pub selection: C,
     /// The destination group the policy names; 0 is the ip:port itself.
     pub group: C,
@@ -143,18 +143,24 @@ impl<C: Cell> EndpointLedger<C> {
         self.answers.load() != 0
     }
 
-    /// Counts a denial: true if it is one of more than a hundred this second.
+    /// Counts a denial: how many there were in this second, this one included.
     #[inline(always)]
-    pub fn denied_again(&self, now: Millis) -> bool {
-        let second = now.0 / 1_000;
+    pub fn denied(&self, now: Millis) -> u64 {
+        let second = now.0 / 1_000 & 0xffff_ffff;
         let seen = self.denials.load();
-        let count = if seen >> 32 == second & 0xffff_ffff {
+        let count = if seen >> 32 == second {
             (seen & 0xffff_ffff) + 1
         } else {
             1
         };
         self.denials.store(second << 32 | count);
-        count > 100
+        count
+    }
+
+    /// Denials in the second of the last one.
+    #[inline(always)]
+    pub fn denials(&self) -> u64 {
+        self.denials.load() & 0xffff_ffff
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`order`] | what an operator ordered: shed, retries off, breaker override |
 //! | [`evidence`] | whether a connect repeats a failed one |
 //! | [`mod@judge`], [`mod@settle`] | the order in which an attempt is judged, and what its outcome does |
+//! | [`trace`] | one step of the law as bytes, for the parity of kernel and host |
 //! | [`ledger`], [`params`], [`key`], [`record`], [`event`] | the layouts shared with the kernel |
 #![cfg_attr(not(test), no_std)]
 
@@ -34,6 +35,7 @@ pub mod order;
 pub mod params;
 pub mod record;
 pub mod settle;
+pub mod trace;
 pub mod units;
 pub mod verdict;
 pub mod window;

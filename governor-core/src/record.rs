@@ -19,6 +19,10 @@ pub mod flag {
     pub const CLOSING: u32 = 16;
     /// The connection is over; nothing more is reported.
     pub const OVER: u32 = 32;
+    /// The SYN was sent again.
+    pub const SYN_REPEATED: u32 = 64;
+    /// The policy only observes.
+    pub const WATCHED: u32 = 128;
 }
 
 /// The record of one governed socket. Overwritten whole at each connect:
@@ -50,6 +54,11 @@ pub struct Record {
     pub probe_breaker: u32,
     /// As above.
     pub probe_lease: u32,
+    /// Sequence number after the last payload sent: what ends before it is a
+    /// retransmission.
+    pub sent: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 impl Record {

@@ -39,6 +39,8 @@ pub enum Audited {
     Admitted,
     /// It would have been denied: its outcome is only counted.
     WouldDeny,
+    /// The policy only observes.
+    Watched,
 }
 
 /// Settles an attempt.
@@ -54,6 +56,16 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
             l.workload.bump(count::WOULD_DENY_SUCCEEDED);
         } else if !matches!(e.outcome, Outcome::Cancelled) {
             l.workload.bump(count::WOULD_DENY_FAILED);
+        }
+        return Settled { moved: Move::None };
+    }
+    if matches!(e.audited, Audited::Watched) {
+        if matches!(e.outcome, Outcome::Success) {
+            watched_success(e, l);
+        } else if !matches!(e.outcome, Outcome::Cancelled) {
+            l.endpoint
+                .claims
+                .failed(e.now.stamp(), Millis(p.evidence_window));
         }
         return Settled { moved: Move::None };
     }
@@ -76,6 +88,17 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         Move::None | Move::Probing => {}
     }
     Settled { moved }
+}
+
+/// What observing learns from a success: that answers are given, and how fast.
+#[inline(always)]
+fn watched_success<C: Cell>(e: &Ending, l: &Ledgers<'_, C>) {
+    if matches!(e.level, Level::Exchange) {
+        l.endpoint.answers.store(1);
+    }
+    if matches!(e.level, Level::Exchange) || !l.endpoint.answers() {
+        l.destination.observe(e.latency);
+    }
 }
 
 #[inline(always)]

@@ -40,6 +40,22 @@ impl Reason {
         Self::NotRetryable,
     ];
 
+    /// From its number. What is unknown is shed, the one reason that is
+    /// always an operator's.
+    #[inline(always)]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            0 => Self::Budget,
+            1 => Self::Breaker,
+            2 => Self::Concurrency,
+            4 => Self::RetryAfter,
+            5 => Self::Deadline,
+            6 => Self::Attempts,
+            7 => Self::NotRetryable,
+            _ => Self::Shed,
+        }
+    }
+
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,6 +126,20 @@ impl Outcome {
         Self::NoAnswer,
         Self::Cancelled,
     ];
+
+    /// From its number; what is unknown says nothing.
+    #[inline(always)]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            0 => Self::Success,
+            1 => Self::Refused,
+            2 => Self::Timeout,
+            3 => Self::Unreachable,
+            4 => Self::Reset,
+            5 => Self::NoAnswer,
+            _ => Self::Cancelled,
+        }
+    }
 
     /// The name in metrics.
     pub const fn name(self) -> &'static str {
