@@ -1,1 +1,41 @@
-//! Integration tests.
+//! The harness of the integration tests: real kernel, real sockets, real clients.
+//!
+//! Everything that a test makes (cgroups, network namespaces, nft rules, mounts,
+//! processes) is held by a guard that removes it, also on panic. What a killed
+//! test leaves behind carries its pid in the name and goes with the next [`sweep`].
+//!
+//! A test usually starts with a [`lab::Lab`]: one cgroup and one network namespace.
+//! The harness reports trouble by panicking with one line; tests need no `?`.
+
+#![expect(
+    clippy::panic,
+    reason = "a harness fails a test by panicking, with one clear line"
+)]
+
+pub mod artifact;
+pub mod bpffs;
+pub mod caller;
+pub mod cgroup;
+pub mod governor;
+pub mod lab;
+mod names;
+pub mod netns;
+pub mod nft;
+pub mod place;
+pub mod preflight;
+pub mod process;
+pub mod real_clients;
+pub mod server;
+pub mod storm;
+pub mod sweep;
+pub mod tally;
+pub mod veth;
+
+/// Takes the value, or fails the test with the whole chain of causes on one line.
+#[track_caller]
+pub(crate) fn must<T>(result: anyhow::Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error:#}"),
+    }
+}

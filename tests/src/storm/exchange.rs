@@ -1,0 +1,183 @@
+//! One connection of a caller, and one request and answer on it.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use nix::errno::Errno;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::report::{Failure, Outcome};
+use super::wire;
+
+/// What a caller says once it is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Speech {
+    /// Nothing: connect and close.
+    None,
+    /// An HTTP GET; waits for the answer.
+    Http,
+    /// A line; waits for a line.
+    Line,
+    /// Waits for the server's banner, then as `line`.
+    Banner,
+}
+
+/// Whom to call, and how.
+#[derive(Args, Clone, Debug)]
+pub struct Target {
+    /// Address and port to call.
+    pub address: SocketAddr,
+    /// What to say.
+    #[arg(long, value_enum, default_value = "none")]
+    pub speak: Speech,
+    /// Patience with a connect.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub connect_timeout: Duration,
+    /// Patience with an answer.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub answer_timeout: Duration,
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    speak: Speech,
+    patience: Duration,
+    heard: Vec<u8>,
+}
+
+impl Target {
+    /// Connects, exchanges once where there is something to say, closes.
+    pub async fn call(&self) -> Result<(), Failure> {
+        let mut connection = self.connect().await?;
+        match self.speak {
+            Speech::None => Ok(()),
+            _ => connection.exchange().await,
+        }
+    }
+
+    /// Connects, and hears the banner where one is expected.
+    pub async fn connect(&self) -> Result<Connection, Failure> {
+        let stream = match timeout(self.connect_timeout, TcpStream::connect(self.address)).await {
+            Ok(connected) => connected.map_err(|error| failure_of(&error))?,
+            Err(_) => return Err(failure(Outcome::ConnectTimeout)),
+        };
+        let mut connection = Connection {
+            stream,
+            speak: self.speak,
+            patience: self.answer_timeout,
+            heard: Vec::new(),
+        };
+        if self.speak == Speech::Banner {
+            connection.answer().await?;
+        }
+        Ok(connection)
+    }
+}
+
+impl Connection {
+    /// Sends a request and waits for its answer.
+    pub async fn exchange(&mut self) -> Result<(), Failure> {
+        let request: &[u8] = match self.speak {
+            Speech::Http => b"GET / HTTP/1.1\r\nHost: storm\r\n\r\n",
+            _ => b"hello\n",
+        };
+        self.stream
+            .write_all(request)
+            .await
+            .map_err(|error| failure_of(&error))?;
+        self.answer().await
+    }
+
+    /// Says that nothing more will be sent; answers can still come.
+    pub async fn half_close(&mut self) -> Result<(), Failure> {
+        self.stream
+            .shutdown()
+            .await
+            .map_err(|error| failure_of(&error))
+    }
+
+    /// Sends a request, half-closes, and only then waits for the answer.
+    pub async fn last_exchange(&mut self) -> Result<(), Failure> {
+        let request: &[u8] = match self.speak {
+            Speech::Http => b"GET / HTTP/1.1\r\nHost: storm\r\n\r\n",
+            _ => b"hello\n",
+        };
+        self.stream
+            .write_all(request)
+            .await
+            .map_err(|error| failure_of(&error))?;
+        self.half_close().await?;
+        self.answer().await
+    }
+
+    /// Rests for `gap`; true when the server closed meanwhile, as a pool would notice.
+    pub async fn rest(&mut self, gap: Duration) -> bool {
+        let closed = timeout(gap, self.stream.peek(&mut [0])).await;
+        !matches!(closed, Err(_) | Ok(Ok(1..)))
+    }
+
+    async fn answer(&mut self) -> Result<(), Failure> {
+        match timeout(self.patience, self.whole_answer()).await {
+            Ok(answered) => answered,
+            Err(_) => Err(failure(Outcome::AnswerTimeout)),
+        }
+    }
+
+    async fn whole_answer(&mut self) -> Result<(), Failure> {
+        loop {
+            let (length, status) = match self.speak {
+                Speech::Http => wire::http_answer(&self.heard).unzip(),
+                _ => (wire::line_length(&self.heard), None),
+            };
+            if let Some(length) = length {
+                self.heard.drain(..length);
+                return judge(status);
+            }
+            let read = self.stream.read_buf(&mut self.heard).await;
+            if read.map_err(|error| failure_of(&error))? == 0 {
+                return Err(failure(Outcome::NoAnswer));
+            }
+        }
+    }
+}
+
+/// A status that clients retry is a failure.
+fn judge(status: Option<u16>) -> Result<(), Failure> {
+    match status {
+        Some(429 | 500..) => Err(Failure {
+            status,
+            ..failure(Outcome::Status)
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn failure(outcome: Outcome) -> Failure {
+    Failure {
+        outcome,
+        errno: None,
+        status: None,
+    }
+}
+
+fn failure_of(error: &io::Error) -> Failure {
+    let outcome = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ECONNREFUSED) => Outcome::Refused,
+        Some(Errno::EHOSTUNREACH | Errno::ENETUNREACH) => Outcome::Unreachable,
+        Some(Errno::ETIMEDOUT) => Outcome::ConnectTimeout,
+        Some(Errno::ECONNRESET | Errno::EPIPE) => Outcome::Reset,
+        None if error.kind() == ErrorKind::TimedOut => Outcome::ConnectTimeout,
+        _ => Outcome::Other,
+    };
+    Failure {
+        outcome,
+        errno: error.raw_os_error(),
+        status: None,
+    }
+}
