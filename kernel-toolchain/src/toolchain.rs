@@ -48,30 +48,35 @@ pub enum Missing {
 
 impl Error for Missing {}
 
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the kernel programs can not be built: ")?;
+impl Missing {
+    /// What is missing, without the hint what to do about it.
+    #[must_use]
+    pub fn what(&self) -> String {
         match self {
-            Self::Compiler { too_old: None } => write!(
-                f,
+            Self::Compiler { too_old: None } => format!(
                 "no Rust compiler with its library sources (rust-src), {OLDEST_RELEASE} or newer"
             ),
             Self::Compiler { too_old: Some(old) } => {
-                write!(f, "{old} is older than {OLDEST_RELEASE}")
+                format!("{old} is older than {OLDEST_RELEASE}")
             }
             Self::Linker { compiler, misfit } => {
-                write!(
-                    f,
-                    "no bpf-linker for {}, which {compiler} needs",
-                    compiler.llvm
-                )?;
-                match misfit {
-                    Some(it) => write!(f, "; {} is for {}", it.path.display(), it.llvm),
-                    None => Ok(()),
-                }
+                let llvm = compiler.llvm;
+                let others = misfit.as_ref().map_or(String::new(), |it| {
+                    format!("; {} is for {}", it.path.display(), it.llvm)
+                });
+                format!("no bpf-linker for {llvm}, which {compiler} needs{others}")
             }
-        }?;
-        write!(f, " (run `cargo xtask setup`)")
+        }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.what();
+        write!(
+            f,
+            "the kernel programs can not be built: {what} (run `cargo xtask setup`)"
+        )
     }
 }
 

@@ -3,7 +3,10 @@
 //! Packages come from apt (root, through sudo where need be); everything that is
 //! built is built as the user, inside the tree. The second start only looks.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use kernel_toolchain::{Compiler, Missing, Toolchain, find, install_root};
@@ -61,7 +64,7 @@ fn toolchain() -> Result<Toolchain> {
             Ok(toolchain) => return Ok(toolchain),
             Err(missing) => missing,
         };
-        eprintln!("setup: {missing:#}");
+        eprintln!("setup: {}", missing.what());
         match missing {
             Missing::Compiler { .. } => install_compiler()?,
             Missing::Linker { compiler, .. } => install_linker(&compiler)?,
@@ -77,7 +80,7 @@ fn install_compiler() -> Result<()> {
 }
 
 /// Where a build of the linker leaves its own parts: inside the tree, for a minute.
-fn scratch() -> std::path::PathBuf {
+fn scratch() -> PathBuf {
     tree::root().join("target/tools/build")
 }
 
