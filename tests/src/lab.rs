@@ -89,6 +89,11 @@ impl Lab {
         Caller::start(self.address(port), speech, &self.place())
     }
 
+    /// The same, for an address of any family: `[::1]:80`, `[::ffff:127.0.0.1]:80`.
+    pub fn caller_of(&self, address: SocketAddr, speech: &str) -> Caller {
+        Caller::start(address, speech, &self.place())
+    }
+
     /// Runs any program among the callers to its end.
     #[track_caller]
     pub fn run(&self, command: Command, limit: Duration) -> Finished {

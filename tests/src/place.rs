@@ -69,7 +69,7 @@ impl<'a> Place<'a> {
                     .context("cannot share a namespace handle"),
             )
         });
-        let bpffs = self.bpffs.map(|bpffs| bpffs.path().to_path_buf());
+        let bpffs = self.bpffs.map(BpfFs::path);
         let mut journey = Journey {
             cgroup,
             netns,

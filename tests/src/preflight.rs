@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use crate::cgroup;
 
 /// Panics with one line that names all that is missing. Tests call it first ([`crate::lab::Lab`] does).
 #[track_caller]
 pub fn require_kernel() {
-    let missing = missing();
+    static MISSING: OnceLock<Vec<String>> = OnceLock::new();
+    let missing = MISSING.get_or_init(missing);
     assert!(
         missing.is_empty(),
         "kernel tests cannot run here: {} (run `cargo xtask test`)",

@@ -13,6 +13,8 @@ use crate::must;
 use crate::place::Place;
 
 const POLL: Duration = Duration::from_millis(2);
+/// As many characters of an output as a failed test shows.
+const TAIL: usize = 4000;
 
 /// A running process, its output collected in the background. Dropping it kills it.
 #[derive(Debug)]
@@ -121,11 +123,44 @@ impl Process {
     }
 }
 
+impl Process {
+    /// For a test that fails while this still runs: what it said is often the reason.
+    fn show_output(&mut self) {
+        let deadline = Instant::now() + Duration::from_millis(200);
+        for (name, pipe) in [
+            ("stdout", self.stdout.take()),
+            ("stderr", self.stderr.take()),
+        ] {
+            let Some(reader) = pipe else { continue };
+            while !reader.is_finished() && Instant::now() < deadline {
+                thread::sleep(POLL);
+            }
+            if reader.is_finished() {
+                let output = text(Some(reader)).unwrap_or_default();
+                let tail = output
+                    .char_indices()
+                    .rev()
+                    .nth(TAIL)
+                    .map_or(0, |(at, _)| at);
+                eprintln!(
+                    "{} (pid {}) {name}: {}",
+                    self.what,
+                    self.child.id(),
+                    &output[tail..]
+                );
+            }
+        }
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // Fails only where the process has ended and was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            self.show_output();
+        }
     }
 }
 

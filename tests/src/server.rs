@@ -53,7 +53,7 @@ pub enum Behaviour {
     /// The process stops: the kernel still completes handshakes, nothing is read. After a recovery
     /// all that waited is served.
     Stall,
-    /// Sends a banner before the caller says anything, then answers.
+    /// Sends a banner before the caller says anything, then answers (line servers; callers speak `banner`).
     SpeakFirst,
     /// Answers, and closes connections that are silent for this long.
     IdleClose(Duration),

@@ -3,7 +3,7 @@
 
 use std::sync::Once;
 
-use crate::{bpffs, cgroup, names, netns};
+use crate::{cgroup, names, netns, scratch};
 
 static SWEPT: Once = Once::new();
 
@@ -17,5 +17,5 @@ pub fn now() {
     let orphan = names::is_orphan;
     cgroup::remove_where(orphan);
     netns::remove_where(orphan);
-    bpffs::remove_where(orphan);
+    scratch::remove_where(orphan);
 }

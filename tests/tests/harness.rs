@@ -94,7 +94,7 @@ fn guards_remove_everything_also_after_a_panic() {
         left = vec![
             cgroup.path().to_owned(),
             Path::new("/run/netns").join(netns.name()),
-            bpffs.path().to_owned(),
+            bpffs.path(),
         ];
         // Nobody waits for this one: its cgroup must take it along.
         let stray = Process::start(sleeper(), &Place::new(&netns, &pod));
@@ -204,8 +204,12 @@ fn a_hang_loses_its_requests_and_a_stall_serves_them_late() {
     let lab = Lab::new();
     let patient = format!("tries 127.0.0.1:{PORT} --speak http --answer-timeout 10s");
     let server = lab.http_server(PORT, Behaviour::Stall);
+    let syns = lab.count_syns(PORT);
     let waiting = lab.start_storm(&patient);
-    std::thread::sleep(ms(300));
+    while syns.count() == 0 {
+        std::thread::sleep(ms(10));
+    }
+    std::thread::sleep(ms(100));
     assert_eq!(server.counts().connects.count(), 0);
     server.set(Behaviour::Answer);
     let served = waiting.finish(LIMIT);
@@ -315,6 +319,61 @@ fn an_open_loop_keeps_its_rate_and_retries_each_operation() {
     assert!(report.count(Outcome::Refused) >= 90, "{summary:?}");
     assert!(summary.succeeded >= 50, "{summary:?}");
     assert_eq!(summary.succeeded, server.counts().answers.count());
+}
+
+#[test]
+fn callers_reach_a_server_over_every_kind_of_loopback_address() {
+    let lab = Lab::new();
+    let server = lab.http_server(PORT, Behaviour::Answer);
+    for host in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
+        let address = format!("{host}:{PORT}").parse().unwrap();
+        assert_eq!(
+            lab.caller_of(address, "http").call().outcome,
+            Outcome::Ok,
+            "{address}"
+        );
+    }
+    assert_eq!(server.counts().connects.count(), 3);
+}
+
+#[test]
+fn a_kernel_parameter_is_set_in_its_namespace_only() {
+    let lab = Lab::new();
+    let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syn_retries").unwrap();
+    let outside = read();
+    lab.netns().sysctl("ipv4/tcp_syn_retries", "1");
+    assert_eq!(lab.netns().run(read).trim(), "1");
+    assert_eq!(read(), outside);
+}
+
+#[test]
+fn an_exchange_that_has_begun_is_not_cut_off_at_the_end_of_the_load() {
+    let lab = Lab::new();
+    let _server = lab.http_server(PORT, Behaviour::AnswerAfter(ms(400)));
+    let load = format!("keepalive 127.0.0.1:{PORT} --speak http --exchanges 10 --for 200ms");
+    let report = lab.storm(&load, LIMIT);
+    // One connect and one exchange, which outlives the end.
+    assert_eq!(report.count(Outcome::Ok), 2);
+    assert_eq!(report.tries.len(), 2);
+}
+
+#[test]
+fn a_storm_is_killed_with_its_fleet() {
+    let lab = Lab::new();
+    let fleet = format!("fleet --processes 3 -- loop 127.0.0.1:{PORT} --rate 5 --for 60s");
+    let storm = lab.start_storm(&fleet);
+    while lab.cgroup().pids().len() < 4 {
+        std::thread::sleep(ms(10));
+    }
+    let pids = lab.cgroup().pids();
+    storm.kill();
+    drop(lab);
+    for pid in pids {
+        assert!(
+            std::fs::read_link(format!("/proc/{pid}/ns/net")).is_err(),
+            "{pid} survived"
+        );
+    }
 }
 
 #[test]

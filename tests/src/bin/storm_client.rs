@@ -15,6 +15,7 @@ use governor_tests::storm::retry::{self, RetryPolicy};
 use tokio::runtime::{self, Runtime};
 
 /// Calls a server and tries again; prints one line of JSON per try and a summary.
+/// Ends with 0 whatever became of the tries.
 ///
 /// Example: storm-client fleet --processes 200 -- tries 127.0.0.1:8080 --tries 4
 #[derive(Parser)]

@@ -83,36 +83,15 @@ impl Target {
 impl Connection {
     /// Sends a request and waits for its answer.
     pub async fn exchange(&mut self) -> Result<(), Failure> {
-        let request: &[u8] = match self.speak {
-            Speech::Http => b"GET / HTTP/1.1\r\nHost: storm\r\n\r\n",
-            _ => b"hello\n",
-        };
-        self.stream
-            .write_all(request)
-            .await
-            .map_err(|error| failure_of(&error))?;
+        self.request().await?;
         self.answer().await
     }
 
-    /// Says that nothing more will be sent; answers can still come.
-    pub async fn half_close(&mut self) -> Result<(), Failure> {
-        self.stream
-            .shutdown()
-            .await
-            .map_err(|error| failure_of(&error))
-    }
-
-    /// Sends a request, half-closes, and only then waits for the answer.
+    /// The same for the last request: half-closes before it waits, as `nc` and some RPC clients do.
     pub async fn last_exchange(&mut self) -> Result<(), Failure> {
-        let request: &[u8] = match self.speak {
-            Speech::Http => b"GET / HTTP/1.1\r\nHost: storm\r\n\r\n",
-            _ => b"hello\n",
-        };
-        self.stream
-            .write_all(request)
-            .await
-            .map_err(|error| failure_of(&error))?;
-        self.half_close().await?;
+        self.request().await?;
+        let half_closed = self.stream.shutdown().await;
+        half_closed.map_err(|error| failure_of(&error))?;
         self.answer().await
     }
 
@@ -120,6 +99,15 @@ impl Connection {
     pub async fn rest(&mut self, gap: Duration) -> bool {
         let closed = timeout(gap, self.stream.peek(&mut [0])).await;
         !matches!(closed, Err(_) | Ok(Ok(1..)))
+    }
+
+    async fn request(&mut self) -> Result<(), Failure> {
+        let request: &[u8] = match self.speak {
+            Speech::Http => b"GET / HTTP/1.1\r\nHost: storm\r\n\r\n",
+            _ => b"hello\n",
+        };
+        let sent = self.stream.write_all(request).await;
+        sent.map_err(|error| failure_of(&error))
     }
 
     async fn answer(&mut self) -> Result<(), Failure> {

@@ -31,7 +31,7 @@ pub struct Fleet {
 /// Starts the fleet, waits for its end, forwards every try. `limit` is for all of it: what still
 /// runs then is killed.
 pub fn run(fleet: &Fleet, limit: Duration) -> Result<Report> {
-    if fleet.mode.first().is_some_and(|mode| mode == "fleet") {
+    if fleet.mode.iter().any(|word| word == "fleet") {
         bail!("fleet: a fleet of fleets is refused (its load would be unbounded)");
     }
     let (lines, feed) = io::pipe().context("cannot make a pipe")?;

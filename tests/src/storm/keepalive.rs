@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::exchange::{Connection, Speech, Target};
 use super::report::{Failure, Report, Try, monotonic_micros};
@@ -45,6 +45,7 @@ pub async fn run(target: Target, connections: Connections, length: Duration) -> 
 }
 
 /// Each connect and each exchange is an operation of its own: none of them repeats another.
+/// An exchange that has begun is never cut off at the end: that would be a caller giving up.
 async fn one(target: Target, plan: Connections, number: u64, end: Instant) -> Result<Report> {
     let mut report = Report::default();
     let mut open = None;
@@ -55,33 +56,31 @@ async fn one(target: Target, plan: Connections, number: u64, end: Instant) -> Re
         }
     }
     for exchange in 1..=plan.exchanges {
-        let mut connection = match open.take() {
-            Some(connection) => connection,
-            None => match record(&mut report, number, target.connect()).await? {
-                Some(connection) => connection,
-                None => break,
-            },
-        };
-        let is_last = exchange == plan.exchanges;
-        let exchanged = async {
-            match plan.half_close && is_last {
-                true => connection.last_exchange().await,
-                false => connection.exchange().await,
-            }
-        };
-        let Ok(ended) = timeout_at(end, record(&mut report, number, exchanged)).await else {
-            break;
-        };
-        if ended?.is_none() || is_last || Instant::now() >= end {
+        if exchange > 1 {
+            open = rested(open, plan.gap).await;
+        }
+        if Instant::now() >= end {
             break;
         }
-        open = rested(connection, plan.gap).await;
+        if open.is_none() {
+            open = record(&mut report, number, target.connect()).await?;
+        }
+        let Some(connection) = &mut open else { break };
+        let is_last = exchange == plan.exchanges;
+        let exchanged = match plan.half_close && is_last {
+            true => record(&mut report, number, connection.last_exchange()).await?,
+            false => record(&mut report, number, connection.exchange()).await?,
+        };
+        if exchanged.is_none() {
+            break;
+        }
     }
     Ok(report)
 }
 
-/// The connection after its rest, or nothing where the server has closed it: redial.
-async fn rested(mut connection: Connection, gap: Duration) -> Option<Connection> {
+/// The connection after its rest, or nothing where the server has closed it meanwhile: redial.
+async fn rested(connection: Option<Connection>, gap: Duration) -> Option<Connection> {
+    let mut connection = connection?;
     match connection.rest(gap).await {
         true => None,
         false => Some(connection),
