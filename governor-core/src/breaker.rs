@@ -227,13 +227,18 @@ impl<C: Cell> Breaker<C> {
     }
 
     /// The lease is ours: half-open until `deadline`. The generation the probe
-    /// carries, or `None` if another CPU moved the breaker meanwhile.
+    /// carries, or `None` if another CPU moved the breaker meanwhile: its probe
+    /// may have come and gone since [`Breaker::gate`] said candidate.
     #[inline(always)]
-    pub fn probe(&self, deadline: Millis) -> Option<u32> {
+    pub fn probe(&self, now: Millis, proven: Millis, deadline: Millis) -> Option<u32> {
         let seen = self.word.load();
         let view = View::unpack(seen);
-        if matches!(view.state, State::Closed) {
-            return None;
+        let due = now.0 >= view.deadline.0;
+        match view.state {
+            State::Closed => return None,
+            State::HalfOpen if !due => return None,
+            State::Open if !due && proven.0 <= self.opened.load() => return None,
+            _ => {}
         }
         let next = view.next(State::HalfOpen, deadline);
         match self.word.compare_exchange(seen, next.pack()) {

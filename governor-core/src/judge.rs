@@ -244,19 +244,29 @@ pub fn judge<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, orders: &Orde
 }
 
 /// The one probe: whoever wins the lease of the ip:port.
+///
+/// Without a lease (its map is full) the breaker alone keeps it to one per
+/// workload: a breaker that can not probe would never close (I4, I7).
 #[inline(always)]
 fn probe<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) -> Verdict {
     let now = a.now.stamp();
     let breaker = &l.endpoint.breaker;
     let deadline = breaker.probe_deadline(p, now);
-    let Some(lease) = l.lease else {
-        return Verdict::Deny(Reason::Breaker);
-    };
-    let Some(claimed) = lease.claim(a.workload, now, deadline) else {
-        return Verdict::Deny(Reason::Breaker);
-    };
-    let Some(generation) = breaker.probe(deadline) else {
-        lease.release(claimed);
+    let mut claimed = 0;
+    let mut proven = Millis::NEVER;
+    if let Some(lease) = l.lease {
+        let Some(generation) = lease.claim(a.workload, now, deadline) else {
+            return Verdict::Deny(Reason::Breaker);
+        };
+        claimed = generation;
+        proven = lease.proven();
+    } else {
+        l.workload.bump(count::FAILED_OPEN);
+    }
+    let Some(generation) = breaker.probe(now, proven, deadline) else {
+        if let Some(lease) = l.lease {
+            lease.release(claimed);
+        }
         return Verdict::Deny(Reason::Breaker);
     };
     l.workload.limiter.enter_unasked(a.now);

@@ -215,31 +215,56 @@ pub mod loss {
 }
 
 /// A policy selection kept in an endpoint's ledger, so that the trie is
-/// searched once per endpoint and policy generation.
+/// searched once per endpoint, policy generation and class of the workload.
+/// Generation 16 | class 15 | valid 1 | rule 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Policy generation it was made under.
+    /// Policy generation it was made under, modulo 2^16.
     pub generation: u32,
+    /// Class of the workload then, modulo 2^15.
+    pub class: u32,
     /// Index of the parameters, or [`EXEMPT`].
     pub rule: u32,
 }
 
+const VALID: u64 = 1 << 32;
+
 impl Selection {
-    /// The selection an endpoint keeps.
     #[inline(always)]
-    pub fn load<C: crate::cell::Cell>(endpoint: &EndpointLedger<C>) -> Self {
+    const fn pack(self) -> u64 {
+        (self.generation as u64 & 0xffff) << 48
+            | (self.class as u64 & 0x7fff) << 33
+            | VALID
+            | self.rule as u64
+    }
+
+    /// The rule an endpoint keeps, if it was selected under the same
+    /// generation and class.
+    #[inline(always)]
+    pub fn kept<C: crate::cell::Cell>(
+        endpoint: &EndpointLedger<C>,
+        generation: u32,
+        class: u32,
+    ) -> Option<u32> {
         let word = endpoint.selection.load();
-        Self {
-            generation: (word >> 32) as u32,
-            rule: word as u32,
+        let rule = word as u32;
+        if word
+            == (Self {
+                generation,
+                class,
+                rule,
+            })
+            .pack()
+        {
+            Some(rule)
+        } else {
+            None
         }
     }
 
     /// Keeps it.
     #[inline(always)]
-    pub fn store<C: crate::cell::Cell>(self, endpoint: &EndpointLedger<C>) {
-        endpoint
-            .selection
-            .store((self.generation as u64) << 32 | self.rule as u64);
+    pub fn keep<C: crate::cell::Cell>(self, endpoint: &EndpointLedger<C>) {
+        endpoint.selection.store(self.pack());
     }
 }

@@ -146,7 +146,7 @@ impl<C: Cell> EndpointLedger<C> {
     /// Counts a denial: how many there were in this second, this one included.
     #[inline(always)]
     pub fn denied(&self, now: Millis) -> u64 {
-        let second = now.0 / 1_000 & 0xffff_ffff;
+        let second = (now.0 / 1_000) & 0xffff_ffff;
         let seen = self.denials.load();
         let count = if seen >> 32 == second {
             (seen & 0xffff_ffff) + 1

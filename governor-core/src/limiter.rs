@@ -37,7 +37,7 @@ const WAKE_PERCENT: u64 = 10;
 const WAKE_TICKS: u64 = 3;
 /// Good ticks without a denial after which it sleeps again.
 const SLEEP_TICKS: u64 = 50;
-/// Ticks at the floor after which the latency there becomes the baseline.
+/// Time at the floor after which the latency there becomes the baseline, ticks.
 const FLOOR_TICKS: u64 = 10;
 /// What latency may always grow by without being high, us.
 const SLACK: u64 = 2_000;
@@ -75,7 +75,7 @@ pub struct Limiter<C = u64> {
     high: C,
     /// Good ticks in a row without a denial.
     good: C,
-    /// Ticks in a row at the floor.
+    /// The tick at which the limit came to the floor; 0: it is above.
     at_floor: C,
 }
 
@@ -251,7 +251,7 @@ impl<C: Cell> Limiter<C> {
         }
         let bad = high || (successes == 0 && gave_up > 0);
         let idle = tick - last > SLEEP_TICKS;
-        self.adapt(p, limit, bad, successes, median, refused, idle);
+        self.adapt(p, limit, bad, successes, median, refused, tick, idle);
     }
 
     /// Writes this tick's outcomes into the ring, and zeroes what was skipped.
@@ -376,16 +376,19 @@ impl<C: Cell> Limiter<C> {
         successes: u64,
         median: u64,
         refused: u64,
+        tick: u64,
         idle: bool,
     ) {
         let floor = p.limit_floor as u64 * ONE;
         if bad {
             self.good.store(0);
             if limit <= floor {
-                let ticks = self.at_floor.add(1) + 1;
-                // The service is as fast as it gets with one at a time: that,
-                // and not the past, is its baseline now.
-                if ticks >= FLOOR_TICKS && successes > 0 {
+                let since = self.at_floor.load();
+                if since == 0 {
+                    self.at_floor.store(tick);
+                } else if tick - since >= FLOOR_TICKS && successes > 0 {
+                    // The service is as fast as it gets with one at a time:
+                    // that, and not the past, is its baseline now.
                     self.baseline.store(median);
                     self.at_floor.store(0);
                 }
@@ -394,8 +397,10 @@ impl<C: Cell> Limiter<C> {
             self.limit.store(if less > floor { less } else { floor });
             return;
         }
-        self.at_floor.store(0);
+        // A tick without any outcome says nothing: one at a time and slower
+        // than a tick, every other tick is empty.
         if successes > 0 {
+            self.at_floor.store(0);
             let tenth = limit / 10;
             self.limit
                 .store(limit + if tenth > ONE { tenth } else { ONE });

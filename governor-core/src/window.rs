@@ -1,8 +1,8 @@
 //! A rolling count that one compare-and-swap decides on.
 //!
-//! Ten epochs make the window. One word holds the epoch, the count in this
-//! epoch and the count in the window; it is the only authority. Sixteen slots
-//! remember what each epoch added, so that the same compare-and-swap that
+//! Ten epochs make the window. One word holds the epoch, how many epochs up to
+//! it are live, and the count in the window; it is the only authority. Sixteen
+//! slots remember what each epoch added, so that the same compare-and-swap that
 //! opens a new epoch can subtract what expired.
 //!
 //! Deciding on a fresh sum of the slots would overshoot: a writer that was
@@ -10,7 +10,11 @@
 //! change is first made to the word and then to a slot, and all slot changes
 //! are additions, which commute: at rest, the window count is the sum of the
 //! slots, whatever raced. A slot update that comes late (a preempted CPU) is
-//! found again when its slot comes round.
+//! found again when its slot comes round, or after sixteen idle epochs.
+//!
+//! Only live epochs expire. After an idle time the new window begins with one;
+//! otherwise the next CPU, one epoch later, could subtract a second time what
+//! the first has taken out of the word but not yet out of its slot.
 //!
 //! The sliding window in tenths is tower's `TpsBudget` and Finagle's
 //! `RetryBudget`; the single word is ours (DataDog's `rate_limiter.h` packs
@@ -23,14 +27,13 @@ pub const SPAN: u32 = 10;
 /// Slots: more than the window, so that a late writer finds its own.
 pub const SLOTS: usize = 16;
 
-const EPOCH_BITS: u32 = 20;
-const SLOT_BITS: u32 = 18;
-const TOTAL_BITS: u32 = 26;
+const EPOCH_BITS: u32 = 28;
+const LIVE_BITS: u32 = 4;
+const TOTAL_BITS: u32 = 32;
 const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
-/// Most that one epoch can count.
-pub const SLOT_MAX: u32 = (1 << SLOT_BITS) - 1;
-/// Most that a window can count (the top bit is the sign).
-pub const TOTAL_MAX: u32 = (1 << (TOTAL_BITS - 1)) - 1;
+const LIVE_MASK: u32 = (1 << LIVE_BITS) - 1;
+/// Most that a window can count (the top bits are the sign and room for a race).
+pub const TOTAL_MAX: u32 = (1 << (TOTAL_BITS - 2)) - 1;
 
 /// How often a change tries again when another CPU was first.
 const TRIES: u32 = 6;
@@ -38,8 +41,7 @@ const TRIES: u32 = 6;
 /// A rolling count over [`SPAN`] epochs. Counts to [`TOTAL_MAX`].
 ///
 /// An epoch number is any clock divided by the epoch's length; numbers repeat
-/// after 2^20 epochs, so a window left alone for exactly that long (29 hours
-/// at 100 ms) may show its old count until it moves.
+/// after 2^28 epochs (310 days at 100 ms).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Window<C = u64> {
@@ -59,29 +61,31 @@ impl Cap {
     /// At most `total` in the window.
     #[inline(always)]
     pub const fn total(total: u64) -> Self {
-        Self::both(total, SLOT_MAX as u64)
+        Self::both(total, u32::MAX as u64)
     }
 
-    /// At most `total` in the window and `slot` in one epoch, and only in the
-    /// epoch that the bound was worked out for.
+    /// At most `total` in the window and `slot` in one epoch. The first is
+    /// exact; the second may be passed by as many CPUs as race.
     #[inline(always)]
-    pub const fn strict(total: u64, slot: u64) -> Self {
-        Self(Self::both(total, slot).0 | STRICT)
-    }
-
-    #[inline(always)]
-    const fn both(total: u64, slot: u64) -> Self {
+    pub const fn both(total: u64, slot: u64) -> Self {
         let total = if total > TOTAL_MAX as u64 {
             TOTAL_MAX as u64
         } else {
             total
         };
-        let slot = if slot > SLOT_MAX as u64 {
-            SLOT_MAX as u64
+        let slot = if slot > u32::MAX as u64 {
+            u32::MAX as u64
         } else {
             slot
         };
         Self(total << 32 | slot)
+    }
+
+    /// At most `total` in the window, and only in the epoch that the bound was
+    /// worked out for.
+    #[inline(always)]
+    pub const fn strict(total: u64) -> Self {
+        Self(Self::total(total).0 | STRICT)
     }
 }
 
@@ -92,7 +96,8 @@ const STRICT: u64 = 1 << 63;
 #[derive(Clone, Copy)]
 struct Word {
     epoch: u32,
-    slot: u32,
+    /// Epochs up to `epoch` that the window holds; 0: it was never used.
+    live: u32,
     total: i32,
 }
 
@@ -100,34 +105,46 @@ impl Word {
     #[inline(always)]
     const fn unpack(word: u64) -> Self {
         Self {
-            epoch: (word >> (SLOT_BITS + TOTAL_BITS)) as u32,
-            slot: (word >> TOTAL_BITS) as u32 & SLOT_MAX,
-            // The sign of the 26-bit count: shift up, then arithmetically down.
-            total: ((word as u32) << (32 - TOTAL_BITS)) as i32 >> (32 - TOTAL_BITS),
+            epoch: (word >> (LIVE_BITS + TOTAL_BITS)) as u32,
+            live: (word >> TOTAL_BITS) as u32 & LIVE_MASK,
+            total: word as u32 as i32,
         }
     }
     #[inline(always)]
     const fn pack(self) -> u64 {
-        (self.epoch as u64) << (SLOT_BITS + TOTAL_BITS)
-            | (self.slot as u64 & SLOT_MAX as u64) << TOTAL_BITS
-            | self.total as u64 & ((1 << TOTAL_BITS) - 1)
+        (self.epoch as u64) << (LIVE_BITS + TOTAL_BITS)
+            | (self.live as u64) << TOTAL_BITS
+            | self.total as u32 as u64
     }
-}
 
-/// How many slots expire when `word` moves to `epoch`; `None` where it stays.
-///
-/// A clock of another CPU that is a few epochs behind does not turn it back.
-#[inline(always)]
-const fn expiring(word: u32, epoch: u32) -> u32 {
-    let ahead = epoch.wrapping_sub(word) & EPOCH_MASK;
-    if ahead > EPOCH_MASK - SLOTS as u32 {
-        0
-    } else if ahead >= SLOTS as u32 {
-        SLOTS as u32
-    } else if ahead > SPAN {
-        SPAN
-    } else {
-        ahead
+    /// The oldest live epoch.
+    #[inline(always)]
+    const fn oldest(self) -> u32 {
+        self.epoch.wrapping_add(1).wrapping_sub(self.live)
+    }
+
+    /// How many slots, from the oldest, expire on the way to `epoch`, and how
+    /// many epochs are live there; `None` where the word stays as it is.
+    ///
+    /// A clock of another CPU that is a few epochs behind does not turn it back.
+    #[inline(always)]
+    const fn advance(self, epoch: u32) -> Option<(u32, u32)> {
+        let ahead = epoch.wrapping_sub(self.epoch) & EPOCH_MASK;
+        let reach = self.live + ahead;
+        if self.live == 0 {
+            Some((0, 1))
+        } else if ahead == 0 || ahead > EPOCH_MASK - SLOTS as u32 {
+            None
+        } else if ahead >= SLOTS as u32 {
+            // All of them, with what late writers have left behind.
+            Some((SLOTS as u32, 1))
+        } else if ahead >= SPAN {
+            Some((self.live, 1))
+        } else if reach > SPAN {
+            Some((reach - SPAN, SPAN))
+        } else {
+            Some((0, reach))
+        }
     }
 }
 
@@ -150,9 +167,12 @@ impl<C: Cell> Window<C> {
     #[inline(never)]
     pub fn count(&self, epoch: u64) -> u64 {
         let word = Word::unpack(self.word.load());
-        let gone = expiring(word.epoch, epoch as u32 & EPOCH_MASK);
+        let gone = match word.advance(epoch as u32 & EPOCH_MASK) {
+            Some((expired, _)) => expired,
+            None => 0,
+        };
         let mut total = word.total;
-        let oldest = word.epoch.wrapping_sub(SPAN - 1);
+        let oldest = word.oldest();
         let mut i = 0;
         while i < SLOTS as u32 {
             if i >= gone {
@@ -196,12 +216,15 @@ impl<C: Cell> Window<C> {
             tries += 1;
             let seen = self.word.load();
             let old = Word::unpack(seen);
-            let expired = expiring(old.epoch, now);
-            let oldest = old.epoch.wrapping_sub(SPAN - 1);
+            let (moved, expired, live) = match old.advance(now) {
+                Some((expired, live)) => (true, expired, live),
+                None => (false, 0, old.live),
+            };
+            let oldest = old.oldest();
             let mut new = old;
-            if expired > 0 {
+            if moved {
                 new.epoch = now;
-                new.slot = 0;
+                new.live = live;
                 let mut i = 0;
                 while i < SLOTS as u32 {
                     if i >= expired {
@@ -227,7 +250,7 @@ impl<C: Cell> Window<C> {
                 at as u32 & EPOCH_MASK
             };
             let age = new.epoch.wrapping_sub(slot) & EPOCH_MASK;
-            if delta < 0 && age >= SPAN {
+            if delta < 0 && age >= new.live {
                 return REFUSED;
             }
             let total = new.total.wrapping_add(delta);
@@ -235,19 +258,19 @@ impl<C: Cell> Window<C> {
                 if cap.0 != Cap::ANY.0 && cap.0 & STRICT != 0 && new.epoch != now {
                     return REFUSED;
                 }
+                let used = match self.slot(slot) {
+                    Some(cell) if !moved => cell.load() as i32,
+                    _ => 0,
+                };
+                let used = if used < 0 { 0 } else { used as u64 };
+                if used + delta as u64 > cap.0 & 0xffff_ffff {
+                    return REFUSED;
+                }
                 let count = if new.total < 0 { 0 } else { new.total as u64 };
                 let most = cap.0 >> 32 & 0x7fff_ffff;
                 if count + delta as u64 > most || count + delta as u64 > TOTAL_MAX as u64 {
                     return REFUSED;
                 }
-                if new.slot as u64 + delta as u64 > cap.0 & 0xffff_ffff
-                    || new.slot as u64 + delta as u64 > SLOT_MAX as u64
-                {
-                    return REFUSED;
-                }
-                new.slot = new.slot.wrapping_add(delta as u32);
-            } else if age == 0 && new.slot > 0 {
-                new.slot -= 1;
             }
             new.total = total;
             if self.word.compare_exchange(seen, new.pack()).is_err() {
