@@ -1,2 +1,8 @@
 //! The retry governor: command line and daemon.
+
+mod cgroup;
+mod errors;
+mod kernel;
+mod policy;
+
 fn main() {}

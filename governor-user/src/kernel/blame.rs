@@ -1,0 +1,183 @@
+//! What a failing `bpf(2)` means for whoever started us.
+
+use std::error::Error;
+use std::{fs, io};
+
+use aya::EbpfError;
+use aya::programs::ProgramError;
+
+use crate::errors::Failure;
+
+/// Capabilities that loading and attaching need (linux/capability.h).
+const NEEDED: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
+/// Stands for all of them.
+const SYS_ADMIN: u32 = 21;
+
+/// An error of aya as a failure of ours.
+pub fn blame(what: &str, error: impl Into<KernelError>) -> Failure {
+    let error = error.into();
+    match error.errno() {
+        Some(libc::EPERM | libc::EACCES) if error.verifier_log().is_none() => {
+            let missing = missing(effective_capabilities());
+            match missing.as_slice() {
+                [] => Failure::missing(what, "the kernel does not permit it").hint(
+                    "kernel lockdown or a security module forbids bpf(2), or a program \
+                     without BPF_F_ALLOW_MULTI sits on a parent cgroup",
+                ),
+                missing => Failure::missing(what, format!("no privilege: {}", missing.join(", ")))
+                    .hint("run it as root"),
+            }
+        }
+        Some(libc::ENOSYS) => {
+            Failure::missing(what, "this kernel has no bpf(2)").hint("CONFIG_BPF_SYSCALL")
+        }
+        Some(libc::ENOMEM) => Failure::failed(what, "no memory for it in the kernel"),
+        errno => match error.verifier_log() {
+            Some(log) => Failure::missing(what, refused(&log)).hint("Linux 6.1 or later"),
+            None if errno == Some(libc::EINVAL) => {
+                Failure::missing(what, "this kernel does not know it").hint("Linux 6.1 or later")
+            }
+            None => Failure::failed(what, error.line()),
+        },
+    }
+}
+
+/// An error of aya: loading has one type, programs another.
+#[derive(Debug)]
+pub enum KernelError {
+    /// While maps were made.
+    Load(EbpfError),
+    /// While programs were verified or attached.
+    Program(ProgramError),
+}
+
+impl From<EbpfError> for KernelError {
+    fn from(error: EbpfError) -> Self {
+        Self::Load(error)
+    }
+}
+
+impl From<ProgramError> for KernelError {
+    fn from(error: ProgramError) -> Self {
+        Self::Program(error)
+    }
+}
+
+impl KernelError {
+    fn as_error(&self) -> &(dyn Error + 'static) {
+        match self {
+            Self::Load(error) => error,
+            Self::Program(error) => error,
+        }
+    }
+
+    fn chain(&self) -> anyhow::Chain<'_> {
+        anyhow::Chain::new(self.as_error())
+    }
+
+    fn errno(&self) -> Option<i32> {
+        self.chain()
+            .find_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error())
+    }
+
+    fn verifier_log(&self) -> Option<String> {
+        match self {
+            Self::Program(ProgramError::LoadError { verifier_log, .. }) => {
+                Some(verifier_log.to_string()).filter(|log| !log.trim().is_empty())
+            }
+            _ => None,
+        }
+    }
+
+    /// The chain, without what the next link repeats.
+    fn line(&self) -> String {
+        let links: Vec<_> = self.chain().map(ToString::to_string).collect();
+        let mut line = String::new();
+        for (index, link) in links.iter().enumerate() {
+            let next = links.get(index + 1);
+            if next.is_some_and(|next| next.contains(link.as_str())) {
+                continue;
+            }
+            line.push_str(if line.is_empty() { "" } else { ": " });
+            line.push_str(link);
+        }
+        line
+    }
+}
+
+/// The verifier's reason: the last line of its log that is one.
+fn refused(log: &str) -> String {
+    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let reasons: Vec<_> = lines
+        .filter(|line| !line.starts_with("processed ") && !line.starts_with("max_states"))
+        .collect();
+    let helper = reasons
+        .iter()
+        .rev()
+        .find(|line| line.contains("unknown func") || line.contains("cannot use helper"));
+    let why = helper
+        .or(reasons.last())
+        .copied()
+        .unwrap_or("it gives no reason");
+    format!("the kernel's verifier refuses it: {why}")
+}
+
+/// Effective capabilities, as a bit set; all where they can't be read.
+fn effective_capabilities() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(u64::MAX)
+}
+
+/// Names of the capabilities that are needed and not held.
+fn missing(held: u64) -> Vec<&'static str> {
+    let has = |bit: u32| held >> bit & 1 == 1;
+    let lacks = |bit: u32| match bit {
+        // CAP_SYS_ADMIN covers the two newer ones, not CAP_NET_ADMIN.
+        38 | 39 => !has(bit) && !has(SYS_ADMIN),
+        bit => !has(bit),
+    };
+    NEEDED
+        .into_iter()
+        .filter(|(bit, _)| lacks(*bit))
+        .map(|(_, name)| name)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_capabilities_are_named() {
+        assert_eq!(missing(0), ["CAP_NET_ADMIN", "CAP_PERFMON", "CAP_BPF"]);
+        assert_eq!(missing(1 << 12), ["CAP_PERFMON", "CAP_BPF"]);
+        assert_eq!(missing(1 << 12 | 1 << 21), [""; 0]);
+        assert_eq!(missing(u64::MAX), [""; 0]);
+    }
+
+    #[test]
+    fn the_verifiers_reason_is_its_last_words_or_the_helper() {
+        let log = "0: (bf) r1 = r2\nR0 has smin=2\nprocessed 7 insns (limit 1000000)\n";
+        assert_eq!(
+            refused(log),
+            "the kernel's verifier refuses it: R0 has smin=2"
+        );
+        let log = "program of this type cannot use helper bpf_set_retval#187\nmore\n";
+        assert!(refused(log).ends_with("cannot use helper bpf_set_retval#187"));
+    }
+
+    #[test]
+    fn no_privilege_is_exit_code_4() {
+        let io_error = io::Error::from_raw_os_error(libc::EPERM);
+        let error = ProgramError::SyscallError(aya::sys::SyscallError {
+            call: "bpf_link_create",
+            io_error,
+        });
+        assert_eq!(
+            blame("attach connect4", error).exit,
+            crate::errors::Exit::Missing
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Loading: maps made, or taken over from a predecessor, and programs verified.
+
+use std::path::PathBuf;
+
+use aya::programs::{Program, ProgramError};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use governor_core::key::{Config, map};
+
+use super::maps::{Maps, map_failed};
+use super::{Governor, HOOKS, blame, btf, pins};
+use crate::errors::{Failure, Result};
+
+/// The kernel programs, built with this binary.
+pub(super) static OBJECT: &[u8] = include_bytes_aligned!(env!("GOVERNOR_OBJECT"));
+
+/// How to load.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// The BPF file system to pin to (`/sys/fs/bpf`); none: maps and links end
+    /// with this process.
+    pub pins: Option<PathBuf>,
+    /// Sizes of the maps.
+    pub capacity: Capacity,
+}
+
+/// Sizes of the maps that grow with traffic; none: as the object says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Capacity {
+    /// Workload x ip:port, and workload x destination.
+    pub endpoints: Option<u32>,
+    /// Destinations, and leases (one per ip:port).
+    pub destinations: Option<u32>,
+    /// Cgroups that are known.
+    pub cgroups: Option<u32>,
+    /// Entries of the rule trie, both generations.
+    pub rules: Option<u32>,
+}
+
+impl Capacity {
+    /// Sizes by name of the map, for those that are set.
+    pub(super) fn sizes(self) -> impl Iterator<Item = (&'static str, u32)> {
+        let sizes = [
+            (map::ENDPOINTS, self.endpoints),
+            (map::WORKLOADS, self.endpoints),
+            (map::DESTINATIONS, self.destinations),
+            (map::LEASES, self.destinations),
+            (map::CGROUPS, self.cgroups),
+            (map::RULES, self.rules),
+        ];
+        sizes
+            .into_iter()
+            .filter_map(|(name, size)| Some((name, size?)))
+    }
+}
+
+impl Governor {
+    /// Loads the programs. Nothing is judged before [`Self::set_policy`] and
+    /// [`Self::attach`]. Pinned maps of a predecessor are taken over with what
+    /// they hold: ledgers, open breakers, orders, the policy in force.
+    pub fn load(options: &LoadOptions) -> Result<Self> {
+        let offsets = btf::offsets();
+        let mut loader = EbpfLoader::new();
+        loader
+            .override_global("SK_ERR_OFFSET", &offsets.sk_err, false)
+            .override_global("SK_SHUTDOWN_OFFSET", &offsets.sk_shutdown, false);
+        for (name, size) in options.capacity.sizes() {
+            loader.map_max_entries(name, size);
+        }
+        let pins = match &options.pins {
+            Some(bpffs) => Some(pins::prepare(bpffs, options.capacity)?),
+            None => None,
+        };
+        if let Some(pins) = &pins {
+            for name in pins::MAPS {
+                loader.map_pin_path(name, pins.join(name));
+            }
+        }
+        let mut ebpf = loader
+            .load(OBJECT)
+            .map_err(|error| blame("kernel maps", error))?;
+        let maps = Maps::take(&mut ebpf)?;
+        load_programs(&mut ebpf)?;
+        let config = match maps.config.get(&0, 0) {
+            Ok(config) => config.0,
+            Err(error) => return Err(map_failed(map::CONFIG, error)),
+        };
+        let mut governor = Self {
+            ebpf,
+            maps,
+            config: Config {
+                reserved: 0,
+                ..config
+            },
+            pins,
+        };
+        governor.count_orders()?;
+        Ok(governor)
+    }
+}
+
+fn load_programs(ebpf: &mut Ebpf) -> Result<()> {
+    for hook in HOOKS {
+        let program = ebpf.program_mut(hook).ok_or_else(|| {
+            Failure::failed(format!("program {hook}"), "the object has no such program")
+                .hint("rebuild retry-governor")
+        })?;
+        load_program(program).map_err(|error| blame(&format!("program {hook}"), error))?;
+    }
+    Ok(())
+}
+
+fn load_program(program: &mut Program) -> Result<(), ProgramError> {
+    match program {
+        Program::CgroupSockAddr(program) => program.load(),
+        Program::SockOps(program) => program.load(),
+        Program::CgroupSkb(program) => program.load(),
+        _ => Err(ProgramError::UnexpectedProgramType),
+    }
+}

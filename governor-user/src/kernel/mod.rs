@@ -1,0 +1,45 @@
+//! The kernel side of the governor: programs, maps, attachments.
+//!
+//! ```text
+//! load   -> Governor (programs loaded, maps made or taken over, nothing runs)
+//! policy -> set_cgroup, set_policy, set_order
+//! attach -> Attached (every connect below the cgroup is judged from here on)
+//! read   -> snapshot, losses, programs, events
+//! ```
+
+mod attach;
+mod blame;
+mod btf;
+mod clock;
+mod load;
+mod maps;
+mod params;
+pub mod pins;
+mod policy;
+mod programs;
+mod snapshot;
+
+use std::path::PathBuf;
+
+use aya::Ebpf;
+use governor_core::key::Config;
+
+pub use attach::{Attached, HOOKS};
+pub use blame::blame;
+pub use clock::now;
+pub use load::{Capacity, LoadOptions};
+pub use params::params;
+pub use programs::ProgramStatus;
+pub use snapshot::{Fill, Snapshot};
+
+use maps::Maps;
+
+/// The kernel programs and their maps.
+pub struct Governor {
+    ebpf: Ebpf,
+    maps: Maps,
+    /// What the programs know of us; written whole.
+    config: Config,
+    /// Where maps and links are pinned; none: they end with this process.
+    pins: Option<PathBuf>,
+}
