@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::place::Place;
 use crate::process::Process;
+use crate::storm::exchange::Speech;
 use crate::storm::report::{Report, Try};
 use crate::{artifact, must};
 
@@ -51,9 +52,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Starts a caller of `address`; `speech` as the option `--speak` of the storm client: `none`, `http`, `line`, `banner`.
-    pub fn start(address: SocketAddr, speech: &str, place: &Place<'_>) -> Self {
-        let mut command = storm_client(&format!("remote {address} --speak {speech}"));
+    /// Starts a caller of `address`.
+    pub fn start(address: SocketAddr, speech: Speech, place: &Place<'_>) -> Self {
+        let mut command = storm_client(&format!("remote {address} --speak {}", speech.name()));
         place.settle(&mut command);
         must(Self::spawn(command).context("cannot start a caller"))
     }

@@ -12,6 +12,7 @@ use crate::place::Place;
 use crate::preflight;
 use crate::process::{self, Finished};
 use crate::server::{Behaviour, Protocol, Server};
+use crate::storm::exchange::Speech;
 use crate::storm::report::Report;
 
 /// A namespace with loopback only and a cgroup for the callers. Servers run in the test's own
@@ -85,12 +86,12 @@ impl Lab {
     }
 
     /// Starts a caller that the test leads step by step.
-    pub fn caller(&self, port: u16, speech: &str) -> Caller {
+    pub fn caller(&self, port: u16, speech: Speech) -> Caller {
         Caller::start(self.address(port), speech, &self.place())
     }
 
     /// The same, for an address of any family: `[::1]:80`, `[::ffff:127.0.0.1]:80`.
-    pub fn caller_of(&self, address: SocketAddr, speech: &str) -> Caller {
+    pub fn caller_of(&self, address: SocketAddr, speech: Speech) -> Caller {
         Caller::start(address, speech, &self.place())
     }
 

@@ -6,6 +6,22 @@
 //!
 //! A test usually starts with a [`lab::Lab`]: one cgroup and one network namespace.
 //! The harness reports trouble by panicking with one line; tests need no `?`.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use governor_tests::lab::Lab;
+//! use governor_tests::server::Behaviour;
+//! use governor_tests::storm::report::Outcome;
+//!
+//! let lab = Lab::new();
+//! let server = lab.http_server(8080, Behaviour::Refuse);
+//! let syns = lab.count_syns(8080);
+//! let storm = lab.start_storm("loop 127.0.0.1:8080 --speak http --rate 100 --for 5s --tries 4");
+//! std::thread::sleep(Duration::from_secs(2));
+//! server.set(Behaviour::Answer);
+//! let report = storm.finish(Duration::from_secs(30));
+//! println!("{} SYNs, {} refused", syns.count(), report.count(Outcome::Refused));
+//! ```
 
 #![expect(
     clippy::panic,

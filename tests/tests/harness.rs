@@ -14,6 +14,7 @@ use governor_tests::netns::Netns;
 use governor_tests::place::Place;
 use governor_tests::process::{self, Process};
 use governor_tests::server::{Behaviour, Percent, Protocol, Server};
+use governor_tests::storm::exchange::Speech;
 use governor_tests::storm::report::Outcome;
 use governor_tests::sweep;
 use governor_tests::veth::Veth;
@@ -31,7 +32,7 @@ fn a_dead_server_refuses_and_the_syn_is_counted() {
     let lab = Lab::new();
     let server = lab.http_server(PORT, Behaviour::Refuse);
     let syns = lab.count_syns(PORT);
-    let mut caller = lab.caller(PORT, "http");
+    let mut caller = lab.caller(PORT, Speech::Http);
     assert_eq!(caller.call().outcome, Outcome::Refused);
     assert_eq!(syns.count(), 1);
 
@@ -59,7 +60,7 @@ fn a_blackhole_swallows_syns_until_it_is_closed() {
     assert_eq!(server.counts().connects.count(), 0);
 
     drop(hole);
-    assert_eq!(lab.caller(PORT, "line").call().outcome, Outcome::Ok);
+    assert_eq!(lab.caller(PORT, Speech::Line).call().outcome, Outcome::Ok);
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn a_hang_loses_its_requests_and_a_stall_serves_them_late() {
 fn a_caller_tells_reset_status_and_slowness_apart() {
     let lab = Lab::new();
     let server = lab.http_server(PORT, Behaviour::Reset);
-    let mut caller = lab.caller(PORT, "http");
+    let mut caller = lab.caller(PORT, Speech::Http);
     assert_eq!(caller.call().outcome, Outcome::Reset);
     server.set(Behaviour::Status(503));
     assert_eq!(caller.call().status, Some(503));
@@ -244,7 +245,7 @@ fn a_caller_tells_reset_status_and_slowness_apart() {
 fn a_server_may_speak_first() {
     let lab = Lab::new();
     let server = lab.line_server(PORT, Behaviour::SpeakFirst);
-    assert_eq!(lab.caller(PORT, "banner").call().outcome, Outcome::Ok);
+    assert_eq!(lab.caller(PORT, Speech::Banner).call().outcome, Outcome::Ok);
     assert_eq!(server.counts().requests.count(), 1);
 }
 
@@ -252,7 +253,7 @@ fn a_server_may_speak_first() {
 fn a_half_closed_request_is_still_answered() {
     let lab = Lab::new();
     let _server = lab.http_server(PORT, Behaviour::AnswerAfter(ms(50)));
-    let mut caller = lab.caller(PORT, "http");
+    let mut caller = lab.caller(PORT, Speech::Http);
     caller.open("a");
     assert_eq!(caller.exchange("a").outcome, Outcome::Ok);
     assert_eq!(caller.finish("a").outcome, Outcome::Ok);
@@ -328,7 +329,7 @@ fn callers_reach_a_server_over_every_kind_of_loopback_address() {
     for host in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
         let address = format!("{host}:{PORT}").parse().unwrap();
         assert_eq!(
-            lab.caller_of(address, "http").call().outcome,
+            lab.caller_of(address, Speech::Http).call().outcome,
             Outcome::Ok,
             "{address}"
         );

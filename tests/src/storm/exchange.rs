@@ -26,6 +26,18 @@ pub enum Speech {
     Banner,
 }
 
+impl Speech {
+    /// As `--speak` spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Http => "http",
+            Self::Line => "line",
+            Self::Banner => "banner",
+        }
+    }
+}
+
 /// Whom to call, and how.
 #[derive(Args, Clone, Debug)]
 pub struct Target {
@@ -167,5 +179,17 @@ fn failure_of(error: &io::Error) -> Failure {
         outcome,
         errno: error.raw_os_error(),
         status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speech_is_named_as_the_command_line_spells_it() {
+        for speech in Speech::value_variants() {
+            assert_eq!(Speech::from_str(speech.name(), false), Ok(*speech));
+        }
     }
 }
