@@ -37,6 +37,8 @@ pub const TOTAL_MAX: u32 = (1 << (TOTAL_BITS - 2)) - 1;
 
 /// How often a change tries again when another CPU was first.
 const TRIES: u32 = 6;
+/// How often it tries to open the new epoch.
+const ADVANCES: u32 = 3;
 
 /// A rolling count over [`SPAN`] epochs. Counts to [`TOTAL_MAX`].
 ///
@@ -205,97 +207,121 @@ impl<C: Cell> Window<C> {
         self.change(epoch, added, -1, Cap::ANY);
     }
 
+    /// Brings the word to the epoch `now`; whoever loses the race has nothing
+    /// to do. Kept apart from [`Self::change`] for the kernel's verifier, which
+    /// would walk these loops once per try.
+    #[inline(never)]
+    fn advance(&self, now: u32) {
+        let seen = self.word.load();
+        let old = Word::unpack(seen);
+        let Some((expired, live)) = old.advance(now) else {
+            return;
+        };
+        let oldest = old.oldest();
+        let mut new = Word {
+            epoch: now,
+            live,
+            total: old.total,
+        };
+        let mut gone = [0i32; SLOTS];
+        let mut i = 0;
+        while i < SLOTS as u32 {
+            if i >= expired {
+                break;
+            }
+            let was = match self.slot(oldest.wrapping_add(i)) {
+                Some(slot) => slot.load() as i32,
+                None => 0,
+            };
+            if let Some(kept) = gone.get_mut(i as usize & (SLOTS - 1)) {
+                *kept = was;
+            }
+            new.total = new.total.wrapping_sub(was);
+            i += 1;
+        }
+        if self.word.compare_exchange(seen, new.pack()).is_err() {
+            return;
+        }
+        let mut i = 0;
+        while i < SLOTS as u32 {
+            if i >= expired {
+                break;
+            }
+            if let (Some(cell), Some(was)) = (
+                self.slot(oldest.wrapping_add(i)),
+                gone.get(i as usize & (SLOTS - 1)),
+            ) {
+                cell.sub(*was as i64 as u64);
+            }
+            i += 1;
+        }
+    }
+
     /// Changes the count of the epoch `at` by `delta`; returns the window's
     /// count after it, or [`REFUSED`].
     #[inline(never)]
     fn change(&self, epoch: u64, at: u64, delta: i32, cap: Cap) -> u64 {
         let now = epoch as u32 & EPOCH_MASK;
-        let mut gone = [0i32; SLOTS];
+        let mut tries = 0;
+        while tries < ADVANCES {
+            if Word::unpack(self.word.load()).advance(now).is_none() {
+                break;
+            }
+            self.advance(now);
+            tries += 1;
+        }
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
             let seen = self.word.load();
-            let old = Word::unpack(seen);
-            let (moved, expired, live) = match old.advance(now) {
-                Some((expired, live)) => (true, expired, live),
-                None => (false, 0, old.live),
-            };
-            let oldest = old.oldest();
-            let mut new = old;
-            if moved {
-                new.epoch = now;
-                new.live = live;
-                let mut i = 0;
-                while i < SLOTS as u32 {
-                    if i >= expired {
-                        break;
-                    }
-                    let was = match self.slot(oldest.wrapping_add(i)) {
-                        Some(slot) => slot.load() as i32,
-                        None => 0,
-                    };
-                    if let Some(kept) = gone.get_mut(i as usize & (SLOTS - 1)) {
-                        *kept = was;
-                    }
-                    new.total = new.total.wrapping_sub(was);
-                    i += 1;
-                }
-            }
+            let mut word = Word::unpack(seen);
             // An addition counts in the word's epoch even where this CPU's
             // clock is behind. A removal counts where the addition was, unless
             // that has expired: then there is nothing left to take back.
             let slot = if delta >= 0 {
-                new.epoch
+                word.epoch
             } else {
                 at as u32 & EPOCH_MASK
             };
-            let age = new.epoch.wrapping_sub(slot) & EPOCH_MASK;
-            if delta < 0 && age >= new.live {
+            if delta < 0 {
+                if word.epoch.wrapping_sub(slot) & EPOCH_MASK >= word.live {
+                    return REFUSED;
+                }
+            } else if !self.fits(word, now, delta as u64, cap) {
                 return REFUSED;
             }
-            let total = new.total.wrapping_add(delta);
-            if delta >= 0 {
-                if cap.0 != Cap::ANY.0 && cap.0 & STRICT != 0 && new.epoch != now {
-                    return REFUSED;
-                }
-                let used = match self.slot(slot) {
-                    Some(cell) if !moved => cell.load() as i32,
-                    _ => 0,
-                };
-                let used = if used < 0 { 0 } else { used as u64 };
-                if used + delta as u64 > cap.0 & 0xffff_ffff {
-                    return REFUSED;
-                }
-                let count = if new.total < 0 { 0 } else { new.total as u64 };
-                let most = cap.0 >> 32 & 0x7fff_ffff;
-                if count + delta as u64 > most || count + delta as u64 > TOTAL_MAX as u64 {
-                    return REFUSED;
-                }
-            }
-            new.total = total;
-            if self.word.compare_exchange(seen, new.pack()).is_err() {
+            word.total = word.total.wrapping_add(delta);
+            if self.word.compare_exchange(seen, word.pack()).is_err() {
                 continue;
-            }
-            let mut i = 0;
-            while i < SLOTS as u32 {
-                if i >= expired {
-                    break;
-                }
-                if let (Some(cell), Some(was)) = (
-                    self.slot(oldest.wrapping_add(i)),
-                    gone.get(i as usize & (SLOTS - 1)),
-                ) && *was != 0
-                {
-                    cell.sub(*was as i64 as u64);
-                }
-                i += 1;
             }
             if let Some(cell) = self.slot(slot) {
                 cell.add(delta as i64 as u64);
             }
-            return if total < 0 { 0 } else { total as u64 };
+            return if word.total < 0 { 0 } else { word.total as u64 };
         }
         REFUSED
+    }
+
+    /// Whether `more` may be added.
+    #[inline(always)]
+    fn fits(&self, word: Word, now: u32, more: u64, cap: Cap) -> bool {
+        // Still in an old epoch: every race to open the new one was lost.
+        if word.advance(now).is_some() {
+            return false;
+        }
+        if cap.0 != Cap::ANY.0 && cap.0 & STRICT != 0 && word.epoch != now {
+            return false;
+        }
+        let used = match self.slot(word.epoch) {
+            Some(cell) => cell.load() as i32,
+            None => 0,
+        };
+        let used = if used < 0 { 0 } else { used as u64 };
+        let count = if word.total < 0 { 0 } else { word.total as u64 };
+        let most = cap.0 >> 32 & 0x7fff_ffff;
+        used + more <= cap.0 & 0xffff_ffff
+            && count + more <= most
+            && count + more <= TOTAL_MAX as u64
     }
 }
 
