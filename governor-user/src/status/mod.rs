@@ -1,0 +1,17 @@
+//! What the governor sees and does, as `status --json` has it, and as text.
+//!
+//! [`model`] is the shape, [`build`] makes it from a snapshot of the ledgers and
+//! the names of things, [`table`] and [`summary`] show it to people.
+
+mod build;
+mod histogram;
+pub mod model;
+mod summary;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use build::{Names, label};
+pub use model::Status;
+pub use summary::summary;
+pub use table::table;

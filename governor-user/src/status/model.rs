@@ -1,0 +1,332 @@
+//! The shape of `status --json`. Scripts and dashboards rely on it: add, never
+//! rename.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// `governor.dev/v1alpha1`.
+    pub api_version: String,
+    /// Name of this node.
+    pub node: String,
+    /// Version of the governor.
+    pub version: String,
+    /// Since when it governs.
+    pub uptime_seconds: f64,
+    /// What runs in the kernel.
+    pub kernel: Kernel,
+    /// Whether retries are admitted on this node.
+    pub retries: Retries,
+    /// Every destination that was called, busiest first.
+    pub destinations: Vec<Destination>,
+    /// Attempts the kernel programs could not judge; they passed.
+    pub unjudged: Unjudged,
+}
+
+/// What runs in the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kernel {
+    /// As `uname -r` says.
+    pub release: String,
+    /// The programs.
+    pub hooks: Vec<Hook>,
+}
+
+/// One program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hook {
+    /// Its name.
+    pub name: String,
+    /// Whether it is attached.
+    pub attached: bool,
+    /// The cgroup it is attached to.
+    pub path: String,
+    /// Its id in the kernel.
+    pub program_id: u32,
+}
+
+/// Whether retries are admitted on this node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retries {
+    /// `Enabled`, `Disabled`, or `Restoring`: on their way back.
+    pub state: RetriesState,
+    /// Percent of retries that are admitted.
+    pub percent: u32,
+    /// When they begin to come back, or the next stage does.
+    pub expires_at: Option<String>,
+}
+
+/// See [`Retries::state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RetriesState {
+    /// As the policy says.
+    Enabled,
+    /// None.
+    Disabled,
+    /// A share of them.
+    Restoring,
+}
+
+/// One destination.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Destination {
+    /// Name of the group, or ip:port.
+    pub destination: String,
+    /// Where it was called.
+    pub addresses: Vec<String>,
+    /// Name of the policy that judges it.
+    pub policy: Option<String>,
+    /// Its mode.
+    pub mode: Option<String>,
+    /// Attempts that reached the network.
+    pub attempts: u64,
+    /// Those that repeat nothing.
+    pub first_tries: u64,
+    /// Those that repeat a failed one.
+    pub retries: u64,
+    /// First tries that may be retries: only counted.
+    pub suspected_retries: u64,
+    /// Attempts, denied ones included.
+    pub offered: Offered,
+    /// Attempts, or exchanges where they are seen, that went well.
+    pub successes: u64,
+    /// Those that did not.
+    pub failures: Failures,
+    /// What was refused, by reason.
+    pub denied: Reasons,
+    /// What audit would have refused, by reason.
+    pub would_deny: Reasons,
+    /// First tries that were refused.
+    pub denied_first_tries: u64,
+    /// Refusals above 100 per second of one endpoint.
+    pub denied_again: u64,
+    /// Audit would have refused it, and it succeeded: harm.
+    pub would_deny_succeeded: u64,
+    /// Audit would have refused it, and it failed: help.
+    pub would_deny_failed: u64,
+    /// Attempts that reached the network, per first try that was offered.
+    pub amplification: Option<f64>,
+    /// The retry budget.
+    pub budget: Option<Budget>,
+    /// Breakers, by workload and ip:port.
+    pub endpoints: Vec<Endpoint>,
+    /// How often breakers moved.
+    pub breaker_moves: BreakerMoves,
+    /// Adaptive concurrency.
+    pub concurrency: Concurrency,
+    /// Latency of what went well.
+    pub latency_seconds: Latency,
+    /// By workload.
+    pub workloads: Vec<Workload>,
+}
+
+/// See [`Destination::offered`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offered {
+    /// Attempts that repeat nothing.
+    pub first_tries: u64,
+    /// Attempts that repeat a failed one.
+    pub retries: u64,
+}
+
+/// How attempts failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failures {
+    /// RST to the SYN.
+    pub refused: u64,
+    /// No answer in time.
+    pub timeout: u64,
+    /// No route.
+    pub unreachable: u64,
+    /// RST after the connect.
+    pub reset: u64,
+    /// Closed without an answer.
+    pub no_answer: u64,
+    /// Answers that say so, by status code.
+    pub status: BTreeMap<String, u64>,
+}
+
+impl Failures {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let status: u64 = self.status.values().sum();
+        self.refused + self.timeout + self.unreachable + self.reset + self.no_answer + status
+    }
+
+    /// By name, as people read them.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("refused", self.refused),
+            ("timed out", self.timeout),
+            ("unreachable", self.unreachable),
+            ("reset", self.reset),
+            ("not answered", self.no_answer),
+            ("bad status", self.status.values().sum()),
+        ]
+    }
+}
+
+/// Counts by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reasons {
+    /// The retry budget is spent.
+    pub budget: u64,
+    /// The breaker is open.
+    pub breaker: u64,
+    /// Too many in flight.
+    pub concurrency: u64,
+    /// An operator ordered it.
+    pub shed: u64,
+    /// The destination asked to wait.
+    pub retry_after: u64,
+    /// The chain of tries is too old.
+    pub deadline: u64,
+    /// The chain of tries is too long.
+    pub attempts: u64,
+    /// Not to be retried.
+    pub not_retryable: u64,
+}
+
+impl Reasons {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.named().iter().map(|(_, count)| count).sum()
+    }
+
+    /// By name, as people read them.
+    pub fn named(&self) -> [(&'static str, u64); 8] {
+        [
+            ("budget", self.budget),
+            ("breaker", self.breaker),
+            ("concurrency", self.concurrency),
+            ("shed", self.shed),
+            ("retry-after", self.retry_after),
+            ("deadline", self.deadline),
+            ("attempts", self.attempts),
+            ("not retryable", self.not_retryable),
+        ]
+    }
+}
+
+/// The retry budget of a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// Of the successes.
+    pub percent: f64,
+    /// Retries it allows now.
+    pub balance: f64,
+}
+
+/// One breaker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// The ip:port.
+    pub address: String,
+    /// Who calls.
+    pub workload: String,
+    /// Its breaker.
+    pub breaker: Breaker,
+}
+
+/// Where a breaker stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Breaker {
+    /// Closed, half-open, open.
+    pub state: BreakerState,
+    /// When it last opened, while it is not closed.
+    pub opened_at: Option<String>,
+    /// When the next probe may go.
+    pub next_probe_at: Option<String>,
+}
+
+/// See [`Breaker::state`]; the worst is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum BreakerState {
+    /// Attempts pass.
+    Closed,
+    /// A probe is on its way.
+    HalfOpen,
+    /// Attempts are refused.
+    Open,
+}
+
+/// How often breakers moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BreakerMoves {
+    /// Opened by silence.
+    pub tripped: u64,
+    /// Opened again by a failed probe.
+    pub reopened: u64,
+    /// Closed by a probe.
+    pub closed: u64,
+    /// Probes that were sent.
+    pub probes: u64,
+}
+
+/// Adaptive concurrency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Concurrency {
+    /// The lowest limit of any workload; none: no limit is in force.
+    pub limit: Option<u64>,
+    /// Attempts in flight.
+    pub in_flight: u64,
+}
+
+/// Percentiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Latency {
+    /// Half are faster.
+    pub p50: Option<f64>,
+    /// 99 of 100 are faster.
+    pub p99: Option<f64>,
+}
+
+/// One workload at one destination.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// Its cgroup path.
+    pub workload: String,
+    /// Attempts that reached the network.
+    pub attempts: u64,
+    /// Those that repeat a failed one.
+    pub retries: u64,
+    /// What was refused.
+    pub denied: u64,
+}
+
+/// Attempts that could not be judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unjudged {
+    /// A ledger map was full.
+    pub ledger_full: u64,
+    /// A socket got no record.
+    pub no_record: u64,
+    /// A policy entry was missing.
+    pub no_policy: u64,
+}
+
+impl Unjudged {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.ledger_full + self.no_record + self.no_policy
+    }
+}

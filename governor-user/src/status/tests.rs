@@ -1,0 +1,189 @@
+//! From ledgers to JSON, table and summary.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::Duration;
+
+use governor_core::key::{EndpointKey, WorkloadKey};
+use governor_core::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger, count};
+use governor_core::units::Nanos;
+use governor_core::verdict::{Outcome, Reason};
+
+use super::model::{BreakerState, Status};
+use super::{Names, summary, table};
+use crate::kernel::Snapshot;
+
+const WORKLOAD: u64 = 42;
+const NOW: Nanos = Nanos::from_secs(1_000);
+
+/// One workload that was refused 20 times and denied 180 times, breaker open.
+fn refused() -> Snapshot {
+    let address = "10.0.0.5"
+        .parse::<std::net::Ipv4Addr>()
+        .unwrap()
+        .to_ipv6_mapped()
+        .octets();
+    let endpoint = EndpointKey {
+        workload: WORKLOAD,
+        address,
+        port: 8080,
+        reserved: 0,
+    };
+    let mut ledger = WorkloadLedger::default();
+    ledger.counts[count::FIRST] = 20;
+    ledger.counts[count::SUSPECTED] = 19;
+    ledger.counts[count::OFFERED_FIRST] = 200;
+    ledger.counts[count::DENIED_FIRST] = 180;
+    ledger.counts[count::DENIED + Reason::Breaker as usize] = 180;
+    ledger.counts[count::CONNECT + Outcome::Refused as usize] = 20;
+    ledger.counts[count::TRIPPED] = 1;
+    let mut open = EndpointLedger::<u64> {
+        touched: 999_000,
+        ..EndpointLedger::default()
+    };
+    // Open, until 1,001 s.
+    let word: u64 = 2 << 62 | 1_001_000;
+    bytemuck::bytes_of_mut(&mut open)[..8].copy_from_slice(&word.to_ne_bytes());
+    let destination = endpoint.destination(0);
+    Snapshot {
+        at: NOW,
+        generation: 1,
+        endpoints: vec![(endpoint, open)],
+        workloads: vec![(
+            WorkloadKey {
+                workload: WORKLOAD,
+                destination,
+            },
+            ledger,
+        )],
+        destinations: vec![(destination, DestinationLedger::default())],
+        ..Snapshot::default()
+    }
+}
+
+fn status(snapshot: &Snapshot) -> Status {
+    let workloads = HashMap::from([(WORKLOAD, "/app.slice/legacy.service".to_owned())]);
+    let names = Names {
+        workloads: &workloads,
+        groups: &BTreeMap::new(),
+        policies: &[],
+    };
+    Status::new(
+        snapshot,
+        &names,
+        Vec::new(),
+        Path::new("/"),
+        Duration::from_secs(12),
+    )
+}
+
+#[test]
+fn denied_attempts_are_offered_but_not_attempts() {
+    let status = status(&refused());
+    let destination = &status.destinations[0];
+    assert_eq!(destination.destination, "10.0.0.5:8080");
+    assert_eq!(
+        (destination.attempts, destination.offered.first_tries),
+        (20, 200)
+    );
+    assert_eq!(
+        (destination.failures.refused, destination.denied.breaker),
+        (20, 180)
+    );
+    assert_eq!(destination.amplification, Some(0.1));
+    assert_eq!(destination.workloads[0].denied, 180);
+}
+
+#[test]
+fn an_open_breaker_says_when_its_next_probe_may_go() {
+    let status = status(&refused());
+    let endpoint = &status.destinations[0].endpoints[0];
+    assert_eq!(endpoint.workload, "/app.slice/legacy.service");
+    assert_eq!(endpoint.breaker.state, BreakerState::Open);
+    assert!(
+        endpoint
+            .breaker
+            .next_probe_at
+            .as_deref()
+            .unwrap()
+            .ends_with('Z')
+    );
+}
+
+#[test]
+fn the_json_has_the_keys_of_the_contract() {
+    let json = serde_json::to_value(status(&refused())).unwrap();
+    for path in [
+        "/apiVersion",
+        "/node",
+        "/version",
+        "/uptimeSeconds",
+        "/kernel/release",
+        "/kernel/hooks",
+        "/retries/state",
+        "/retries/percent",
+        "/retries/expiresAt",
+        "/destinations/0/destination",
+        "/destinations/0/addresses/0",
+        "/destinations/0/policy",
+        "/destinations/0/mode",
+        "/destinations/0/firstTries",
+        "/destinations/0/suspectedRetries",
+        "/destinations/0/offered/firstTries",
+        "/destinations/0/offered/retries",
+        "/destinations/0/successes",
+        "/destinations/0/failures/noAnswer",
+        "/destinations/0/failures/status",
+        "/destinations/0/denied/retryAfter",
+        "/destinations/0/wouldDeny/notRetryable",
+        "/destinations/0/deniedFirstTries",
+        "/destinations/0/deniedAgain",
+        "/destinations/0/wouldDenySucceeded",
+        "/destinations/0/wouldDenyFailed",
+        "/destinations/0/amplification",
+        "/destinations/0/budget",
+        "/destinations/0/endpoints/0/breaker/openedAt",
+        "/destinations/0/endpoints/0/breaker/nextProbeAt",
+        "/destinations/0/concurrency/limit",
+        "/destinations/0/concurrency/inFlight",
+        "/destinations/0/latencySeconds/p50",
+        "/destinations/0/workloads/0/workload",
+        "/destinations/0/workloads/0/denied",
+    ] {
+        assert!(json.pointer(path).is_some(), "{path} is missing in {json}");
+    }
+}
+
+#[test]
+fn the_table_fits_80_columns() {
+    let mut status = status(&refused());
+    let destination = &mut status.destinations[0];
+    destination.destination = "[2001:db8:1234:5678:9abc:def0:1234:5678]:65535".to_owned();
+    destination.mode = Some("Disabled".to_owned());
+    destination.attempts = u64::MAX / 1_000_000_000_000_000;
+    destination.would_deny.budget = 999_999;
+    destination.latency_seconds.p99 = Some(0.0214);
+    let text = table(&status);
+    for line in text.lines() {
+        assert!(
+            line.chars().count() <= 80,
+            "{} columns: {line}",
+            line.chars().count()
+        );
+    }
+    assert!(text.contains("open"), "{text}");
+}
+
+#[test]
+fn the_summary_tells_what_was_denied_and_why() {
+    assert_eq!(
+        summary(&status(&refused())),
+        "retry-governor: 10.0.0.5:8080: 20 attempts, 19 retries (19 suspected), \
+         failed 20 (refused), denied 180 (breaker), amplification 0.10, \
+         breaker opened once (closed never, 0 probes)\n"
+    );
+    assert_eq!(
+        summary(&status(&Snapshot::default())),
+        "retry-governor: the command made no TCP connects\n"
+    );
+}
