@@ -9,48 +9,43 @@ use crate::{
     run::{self, User, run},
 };
 
-/// Installs what is needed, saying why; nothing needed, nothing done.
-pub fn install(needs: &[Need]) -> Result<()> {
+const INSTALL: [&str; 4] = [
+    "install",
+    "--yes",
+    // Never at the price of something the machine has: Debian's own rustc
+    // conflicts with rustc-web, and would be gone without a question.
+    "--no-remove",
+    "--no-install-recommends",
+];
+
+/// Installs what is needed, saying why; nothing needed, nothing done. `elsewhere`
+/// is what to do where there is no apt.
+pub fn install(needs: &[Need], elsewhere: &str) -> Result<()> {
     if needs.is_empty() {
         return Ok(());
     }
     for need in needs {
         eprintln!("  {:<22} {}", need.package, need.reason);
     }
-    let packages: Vec<&str> = needs.iter().map(|it| it.package.as_str()).collect();
     if run::which("apt-get").is_none() {
+        bail!("no apt-get here: {elsewhere} (untested on this system)");
+    }
+    let packages: Vec<&str> = needs.iter().map(|it| it.package.as_str()).collect();
+    if run::user()? == User::Other && run::which("sudo").is_none() {
         bail!(
-            "this is no Debian: install what Debian calls {} by hand and start again \
-             (untested on this system)",
-            packages.join(", ")
+            "only root installs packages: no sudo here (as root: apt-get {} {})",
+            INSTALL.join(" "),
+            packages.join(" ")
         );
     }
     run(apt_get()?.arg("update"))?;
-    // Never at the price of something the machine has: Debian's own rustc
-    // conflicts with rustc-web, and would be gone without a question.
-    run(apt_get()?
-        .args(["install", "--yes", "--no-remove", "--no-install-recommends"])
-        .args(&packages))
+    run(apt_get()?.args(INSTALL).args(&packages))
 }
 
 /// `apt-get` as root, which asks nothing.
 fn apt_get() -> Result<Command> {
-    let mut command = as_root("env")?;
+    let mut command = run::as_root("env")?;
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=1"]);
     command.args(["-o", "Dpkg::Use-Pty=0"]);
     Ok(command)
-}
-
-fn as_root(program: &str) -> Result<Command> {
-    match run::user()? {
-        User::Root => Ok(Command::new(program)),
-        User::Other if run::which("sudo").is_some() => {
-            let mut command = Command::new("sudo");
-            command.arg(program);
-            Ok(command)
-        }
-        User::Other => bail!(
-            "packages can be installed by root only: no sudo here (run `cargo xtask setup` as root)"
-        ),
-    }
 }

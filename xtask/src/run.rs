@@ -85,6 +85,18 @@ pub fn user() -> Result<User> {
     })
 }
 
+/// A command that runs as root, through sudo where need be.
+pub fn as_root(program: &str) -> Result<Command> {
+    Ok(match user()? {
+        User::Root => Command::new(program),
+        User::Other => {
+            let mut sudo = Command::new("sudo");
+            sudo.arg(program);
+            sudo
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

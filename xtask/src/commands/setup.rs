@@ -50,7 +50,7 @@ pub fn ensure(purpose: Purpose) -> Result<Toolchain> {
         let missing = needs::missing(for_tests(&toolchain.compiler));
         if !missing.is_empty() {
             eprintln!("setup: packages that the tests need:");
-            apt::install(&missing)?;
+            apt::install(&missing, "install their like by hand")?;
         }
     }
     eprintln!("setup: the kernel programs are built by {toolchain}");
@@ -75,8 +75,7 @@ fn toolchain() -> Result<Toolchain> {
 
 fn install_compiler() -> Result<()> {
     eprintln!("setup: a compiler with its library sources, from Debian:");
-    apt::install(&needs::compiler())
-        .context("no compiler (without apt: `rustup component add rust-src`, untested)")
+    apt::install(&needs::compiler(), "run `rustup component add rust-src`")
 }
 
 /// Where a build of the linker leaves its own parts: inside the tree, for a minute.
@@ -90,14 +89,12 @@ fn install_linker(compiler: &Compiler) -> Result<()> {
     let missing = needs::missing(needs::linker(llvm));
     if !missing.is_empty() {
         eprintln!("setup: what bpf-linker is built against:");
-        apt::install(&missing).with_context(|| {
-            format!("no bpf-linker (without apt: put one for {llvm} on PATH, untested)")
-        })?;
+        apt::install(&missing, &format!("put a bpf-linker for {llvm} on PATH"))?;
     }
     if !Path::new(&prefix).is_dir() {
         bail!("{llvm} is not in {prefix} (put a bpf-linker for {llvm} on PATH, untested)");
     }
-    eprintln!("setup: bpf-linker for {llvm}, once, about a minute:");
+    eprintln!("setup: bpf-linker for {llvm}, once, a minute or two:");
     run::run(
         cargo()
             .args(["install", "bpf-linker", "--version", BPF_LINKER, "--locked"])

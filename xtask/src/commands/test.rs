@@ -3,7 +3,7 @@
 //! Kernel tests are never skipped here: where they can not run they fail and say
 //! what is missing.
 
-use std::{env::consts::ARCH, process::Command};
+use std::{env::consts::ARCH, fs, os::unix::fs::MetadataExt, process::Command};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -13,6 +13,7 @@ use super::setup::{self, Purpose};
 use crate::{
     run::{self, User, cargo},
     steps::{Done, Steps},
+    tree,
 };
 
 /// The crate whose tests need root and a kernel.
@@ -141,10 +142,23 @@ fn kernel_tests(only: Option<&str>) -> Result<Done> {
         // With nextest the same is in .config/nextest.toml.
         tests.args(["--", "--test-threads=1"]);
     }
-    if run::user()? == User::Other {
-        tests.env(root_runner(), "sudo --preserve-env");
+    if run::user()? == User::Root {
+        return done(&mut tests);
     }
-    done(&mut tests)
+    let passed = done(tests.env(root_runner(), "sudo --preserve-env"));
+    give_back_target()?;
+    passed
+}
+
+/// What tests leave in `target/` as root must not stand in the user's way.
+fn give_back_target() -> Result<()> {
+    let target = tree::root().join("target");
+    let owner = fs::metadata(&target)?.uid();
+    run::run(
+        run::as_root("chown")?
+            .args(["--recursive", "--from=root", &owner.to_string()])
+            .arg(target),
+    )
 }
 
 /// cargo and nextest start every test program through the command in this variable.
