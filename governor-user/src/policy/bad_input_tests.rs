@@ -325,6 +325,14 @@ fn a_glob_that_can_match_no_cgroup_is_an_error() {
 }
 
 #[test]
+fn a_file_of_many_unknown_keys_is_refused_in_time() {
+    let start = std::time::Instant::now();
+    let keys: String = (0..50_000).map(|i| format!("  k{i}: 1\n")).collect();
+    assert_eq!(lines(&format!("{HEAD}spec:\n{keys}")).len(), 50_000);
+    assert!(start.elapsed().as_secs() < 10);
+}
+
+#[test]
 fn a_name_fits_labels_and_urls() {
     let named = |name: &str| {
         lines(&format!(

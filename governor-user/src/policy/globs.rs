@@ -34,7 +34,8 @@ pub fn check(scalar: &Scalar) -> Result<String, Wrong> {
     {
         return refuse("a level is empty, . or ..");
     }
-    match glob(text) {
+    // Also what the glob grows to is bounded; only building it tells.
+    match glob(text).and_then(|glob| GlobSetBuilder::new().add(glob).build()) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => refuse(&error.kind().to_string()),
     }
