@@ -109,7 +109,9 @@ impl<C: Cell> Budget<C> {
     pub fn charge(&self, share: &Share<C>, p: &Params, now: Nanos) -> bool {
         let epoch = p.budget_epoch(now);
         let reserve = self.reserve(p);
-        let own = p.percent().of(share.successes.count(epoch));
+        // Rounded up: at 10/s and 10 % the difference is every tenth retry of
+        // a healthy workload. The total below is rounded down.
+        let own = p.percent().of_up(share.successes.count(epoch));
         let borrows = share
             .retries
             .reserve(epoch, paced(own, LEAST_OWN))

@@ -3,7 +3,7 @@
 //! Only real outcomes come here. A denial is not one (I1), and what audit
 //! would have denied is counted apart (I9).
 
-use crate::breaker::{Level, Move};
+use crate::breaker::{Level, Move, Probed};
 use crate::cell::Cell;
 use crate::judge::Ledgers;
 use crate::ledger::count;
@@ -148,11 +148,14 @@ fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     if p.breaker_enabled == 0 {
         return Move::None;
     }
-    let generation = e.probe.map(|ticket| ticket.breaker);
-    let moved =
-        l.endpoint
-            .breaker
-            .failure(p, now, e.level, generation, rate_trips(p, e, l), e.random);
+    let probe = e.probe.map(|ticket| Probed {
+        generation: ticket.breaker,
+        took: Millis(e.latency / 1_000),
+    });
+    let moved = l
+        .endpoint
+        .breaker
+        .failure(p, now, e.level, probe, rate_trips(p, e, l), e.random);
     if let Some(ticket) = e.probe {
         l.workload.bump(count::PROBE_FAILURE);
         if let Some(lease) = l.lease {

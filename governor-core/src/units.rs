@@ -70,6 +70,11 @@ impl BasisPoints {
     pub const fn of(self, amount: u64) -> u64 {
         amount.wrapping_mul(self.0 as u64) / 10_000
     }
+    /// This share of `amount`, rounded up.
+    #[inline(always)]
+    pub const fn of_up(self, amount: u64) -> u64 {
+        (amount.wrapping_mul(self.0 as u64) + 9_999) / 10_000
+    }
     /// Whether a uniform 32-bit random number falls within this share.
     #[inline(always)]
     pub const fn hit(self, random: u32) -> bool {
