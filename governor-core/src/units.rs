@@ -73,7 +73,7 @@ impl BasisPoints {
     /// This share of `amount`, rounded up.
     #[inline(always)]
     pub const fn of_up(self, amount: u64) -> u64 {
-        (amount.wrapping_mul(self.0 as u64) + 9_999) / 10_000
+        amount.wrapping_mul(self.0 as u64).div_ceil(10_000)
     }
     /// Whether a uniform 32-bit random number falls within this share.
     #[inline(always)]

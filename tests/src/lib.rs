@@ -44,6 +44,7 @@ pub mod process;
 pub mod real_clients;
 pub mod scratch;
 pub mod server;
+pub mod sim;
 pub mod storm;
 pub mod sweep;
 pub mod tally;

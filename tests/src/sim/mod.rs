@@ -1,0 +1,34 @@
+//! A discrete-event simulator of retry storms, so that the design of the law
+//! stays justified.
+//!
+//! Open-loop callers with a timeout and retries call a service; between them a
+//! [`Governor`] judges every attempt. [`real::Governed`] drives the real law,
+//! the same source that runs in the kernel; [`simple::Simple`] and
+//! [`shared_ratio::SharedRatio`] are the simpler laws it is compared with.
+//! Deterministic: a scenario, a law and a seed give one result.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`mod@engine`] | the events: attempts, service, time-outs, retries |
+//! | [`world`] | who calls whom: arrivals, callers, backends |
+//! | [`series`] | what is measured, per second |
+//! | [`real`] | the real law |
+//! | [`simple`], [`shared_ratio`] | simpler laws |
+//! | [`law`] | which of them |
+//! | [`scenario`] | the named scenarios of DESIGN.md's tables |
+//! | [`clients`] | a budget per client against one per host |
+
+pub mod clients;
+pub mod engine;
+pub mod law;
+pub mod real;
+pub mod scenario;
+pub mod series;
+pub mod shared_ratio;
+pub mod simple;
+pub mod world;
+
+pub use engine::{Governor, Ungoverned, run};
+pub use law::{Law, simulate};
+pub use scenario::Scenario;
+pub use series::{Report, Series};

@@ -1,0 +1,103 @@
+//! What a simulation measures, per second.
+
+use std::ops::Range;
+
+/// Counts per second of one workload, or of all.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// First tries offered.
+    pub first: Vec<u32>,
+    /// Attempts that reached the network.
+    pub load: Vec<u32>,
+    /// Attempts that succeeded, by the second in which they did.
+    pub good: Vec<u32>,
+    /// Attempts denied.
+    pub denied: Vec<u32>,
+    /// Of those, first tries.
+    pub denied_first: Vec<u32>,
+}
+
+impl Series {
+    /// Zeroes for so many seconds.
+    pub fn new(seconds: usize) -> Self {
+        let zeroes = vec![0; seconds];
+        Self {
+            first: zeroes.clone(),
+            load: zeroes.clone(),
+            good: zeroes.clone(),
+            denied: zeroes.clone(),
+            denied_first: zeroes,
+        }
+    }
+
+    /// Successes per first try.
+    pub fn goodput(&self, seconds: Range<usize>) -> f64 {
+        ratio(sum(&self.good, &seconds), sum(&self.first, &seconds))
+    }
+
+    /// Successes over what `per_second` would have been.
+    pub fn goodput_of(&self, seconds: Range<usize>, per_second: f64) -> f64 {
+        sum(&self.good, &seconds) / (seconds.len() as f64 * per_second)
+    }
+
+    /// Share of first tries denied.
+    pub fn denied_first_share(&self, seconds: Range<usize>) -> f64 {
+        ratio(
+            sum(&self.denied_first, &seconds),
+            sum(&self.first, &seconds),
+        )
+    }
+
+    /// Share of retries denied.
+    pub fn denied_retry_share(&self, seconds: Range<usize>) -> f64 {
+        let denied = sum(&self.denied, &seconds) - sum(&self.denied_first, &seconds);
+        let offered =
+            sum(&self.load, &seconds) + sum(&self.denied, &seconds) - sum(&self.first, &seconds);
+        ratio(denied, offered)
+    }
+
+    /// Attempts that reached the network per first try.
+    pub fn amplification(&self, seconds: Range<usize>) -> f64 {
+        ratio(sum(&self.load, &seconds), sum(&self.first, &seconds))
+    }
+
+    /// The worst second's [`Series::amplification`].
+    pub fn peak_amplification(&self, seconds: Range<usize>) -> f64 {
+        seconds
+            .map(|second| self.amplification(second..second + 1))
+            .fold(0.0, f64::max)
+    }
+
+    /// Seconds from `since` until more than 90 % of what is offered succeeds,
+    /// for `lasting` seconds in a row; `None` where it never does.
+    pub fn recovery(&self, since: usize, lasting: usize) -> Option<usize> {
+        let last = self.first.iter().rposition(|&first| first > 0)?;
+        (since..last.saturating_sub(lasting))
+            .find(|&start| {
+                (start..start + lasting).all(|second| {
+                    f64::from(self.good[second]) > 0.9 * f64::from(self.first[second])
+                })
+            })
+            .map(|second| second - since)
+    }
+}
+
+/// What a run gives.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Of all workloads.
+    pub all: Series,
+    /// Of each workload, in the order of the world's.
+    pub workloads: Vec<Series>,
+}
+
+fn sum(counts: &[u32], seconds: &Range<usize>) -> f64 {
+    counts[seconds.clone()]
+        .iter()
+        .map(|&count| f64::from(count))
+        .sum()
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 0.0 } else { part / whole }
+}
