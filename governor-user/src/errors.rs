@@ -62,12 +62,21 @@ impl Failure {
     }
 }
 
-/// An error never breaks the line: logs and scripts read it by lines.
+/// An error never breaks the line: logs and scripts read it by lines. The
+/// number that the standard library adds to the words says nothing new.
 fn one_line(text: &str) -> String {
-    text.split(['\n', '\r'])
+    let joined = text
+        .split(['\n', '\r'])
         .map(str::trim_end)
         .collect::<Vec<_>>()
-        .join("; ")
+        .join("; ");
+    let mut line = String::with_capacity(joined.len());
+    let mut rest = joined.as_str();
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        line.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
+    }
+    line + rest
 }
 
 impl fmt::Display for Failure {
@@ -120,6 +129,12 @@ mod tests {
             "error: cgroup2: not; mounted (mount it)"
         );
         assert_eq!(failure.exit as u8, 4);
+        let missing = std::io::Error::from_raw_os_error(libc::ENOENT);
+        let failure = Failure::failed("x", format!("{missing}: y"));
+        assert_eq!(
+            failure.to_string(),
+            "error: x: No such file or directory: y"
+        );
     }
 
     #[test]

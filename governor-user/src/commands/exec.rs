@@ -56,12 +56,7 @@ pub struct ExecArgs {
     #[arg(long, short)]
     quiet: bool,
     /// The command
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 

@@ -105,11 +105,20 @@ impl KernelError {
     }
 }
 
+/// How the lines begin that the verifier ends every log with.
+const STATISTICS: [&str; 4] = [
+    "processed ",
+    "stack depth ",
+    "verification time ",
+    "max_states",
+];
+
 /// The verifier's reason: the last line of its log that is one.
 fn refused(log: &str) -> String {
-    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_statistic = |line: &str| STATISTICS.iter().any(|start| line.starts_with(start));
+    let lines = log.lines().map(str::trim);
     let reasons: Vec<_> = lines
-        .filter(|line| !line.starts_with("processed ") && !line.starts_with("max_states"))
+        .filter(|line| !line.is_empty() && !is_statistic(line))
         .collect();
     let helper = reasons
         .iter()
