@@ -182,6 +182,23 @@ impl<C: Cell> Limiter<C> {
         self.in_flight.remove(epoch(now), epoch(entered));
     }
 
+    /// The breaker has closed. The silence has brought the limit to its floor,
+    /// and growing from there may take longer than the ramp (I4); it begins
+    /// again as at waking, or sleeps where nothing healthy was ever seen.
+    #[inline(always)]
+    pub fn restore(&self, p: &Params) {
+        if self.limit.load() != 0 {
+            let peak = self.healthy_peak.load();
+            let floor = p.limit_floor as u64 * ONE;
+            self.limit.store(if peak == 0 || peak > floor {
+                peak
+            } else {
+                floor
+            });
+            self.at_floor.store(0);
+        }
+    }
+
     /// Counts a success and its latency in microseconds.
     #[inline(always)]
     pub fn success(&self, micros: u64) {

@@ -123,6 +123,7 @@ fn success<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     }
     if let (Move::Closed, Some(ticket)) = (moved, e.probe) {
         l.workload.bump(count::PROBE_SUCCESS);
+        l.workload.limiter.restore(p);
         if let Some(lease) = l.lease {
             lease.prove(now);
             lease.release(ticket.lease);
