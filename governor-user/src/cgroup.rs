@@ -213,7 +213,7 @@ fn not_made(parent: &Path, error: &io::Error) -> Failure {
 }
 
 /// Removes the empty cgroups of `exec`s that are no more.
-fn sweep(parent: &Path) {
+pub fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
     };

@@ -1,8 +1,18 @@
 //! The retry governor: command line and daemon.
 
 mod cgroup;
+mod cli;
+mod client;
+mod commands;
+mod daemon;
 mod errors;
+mod foreground;
 mod kernel;
 mod policy;
+mod status;
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

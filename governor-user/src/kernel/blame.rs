@@ -18,7 +18,7 @@ pub fn blame(what: &str, error: impl Into<KernelError>) -> Failure {
     let error = error.into();
     match error.errno() {
         Some(libc::EPERM | libc::EACCES) if error.verifier_log().is_none() => {
-            let missing = missing(effective_capabilities());
+            let missing = missing_capabilities();
             match missing.as_slice() {
                 [] => Failure::missing(what, "the kernel does not permit it").hint(
                     "kernel lockdown or a security module forbids bpf(2), or a program \
@@ -137,6 +137,11 @@ fn effective_capabilities() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
         .unwrap_or(u64::MAX)
+}
+
+/// Names of the capabilities that this process needs and does not hold.
+pub fn missing_capabilities() -> Vec<&'static str> {
+    missing(effective_capabilities())
 }
 
 /// Names of the capabilities that are needed and not held.

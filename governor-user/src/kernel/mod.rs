@@ -10,6 +10,7 @@
 mod attach;
 mod blame;
 mod btf;
+mod cgroups;
 mod clock;
 mod load;
 mod maps;
@@ -25,12 +26,12 @@ use aya::Ebpf;
 use governor_core::key::Config;
 
 pub use attach::{Attached, HOOKS};
-pub use blame::blame;
+pub use blame::{blame, missing_capabilities};
 pub use clock::now;
 pub use load::{Capacity, LoadOptions};
 pub use params::params;
 pub use programs::ProgramStatus;
-pub use snapshot::{Fill, Snapshot};
+pub use snapshot::{Fill, Snapshot, selected};
 
 use maps::Maps;
 

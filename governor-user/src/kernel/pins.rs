@@ -59,7 +59,7 @@ pub(super) fn prepare(bpffs: &Path, capacity: Capacity) -> Result<PathBuf> {
 /// Removes everything of ours below `bpffs`, of every version: programs,
 /// links, maps. True if there was anything.
 pub fn remove_all(bpffs: &Path) -> Result<bool> {
-    let directory = bpffs.join(DIRECTORY);
+    let directory = directory(bpffs);
     match fs::remove_dir_all(&directory) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -87,13 +87,22 @@ pub fn remove_other_versions(bpffs: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The directory of everything of ours, of every version.
+pub fn directory(bpffs: &Path) -> PathBuf {
+    bpffs.join(DIRECTORY)
+}
+
+/// Whether there is a BPF file system.
+pub fn is_mounted(bpffs: &Path) -> bool {
+    statfs(bpffs).is_ok_and(|stat| stat.filesystem_type() == BPF_FS_MAGIC)
+}
+
 fn version(bpffs: &Path, abi: u32) -> PathBuf {
     bpffs.join(DIRECTORY).join(format!("v{abi}"))
 }
 
 fn mount_if_needed(bpffs: &Path) -> Result<()> {
-    let is_bpffs = statfs(bpffs).is_ok_and(|stat| stat.filesystem_type() == BPF_FS_MAGIC);
-    if is_bpffs {
+    if is_mounted(bpffs) {
         return Ok(());
     }
     mount(

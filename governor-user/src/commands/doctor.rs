@@ -1,0 +1,391 @@
+//! `retry-governor doctor`: what this machine has and lacks.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use aya::programs::{ProgramType, loaded_programs};
+use aya::sys::{BpfHelper, is_helper_supported};
+use clap::Args;
+use nix::sys::resource::{Resource, getrlimit};
+use serde::Serialize;
+
+use crate::cgroup;
+use crate::daemon::verify::{POINTS, at_point};
+use crate::errors::{Exit, Failure, Result};
+use crate::kernel::{Governor, HOOKS, LoadOptions, missing_capabilities, pins};
+
+/// Oldest kernel whose helpers suffice: `bpf_set_retval` came with 5.18.
+const OLDEST: (u32, u32) = (5, 18);
+/// Since then maps are charged to the memory cgroup, not to an rlimit.
+const NO_MEMLOCK: (u32, u32) = (5, 11);
+/// What all maps together may lock on an older kernel.
+const MEMLOCK: u64 = 256 << 20;
+/// The cgroup in which attaching is tried.
+const TRIAL: &str = "retry-governor-doctor-";
+
+/// Say what this machine has and lacks
+///
+/// Nothing is attached to any cgroup but one that is made for the trial and
+/// removed at once.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  retry-governor doctor
+  retry-governor doctor --json | jq '.checks[] | select(.state != \"Ok\")'
+
+Exit code 4 where something is missing.")]
+pub struct DoctorArgs {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How it stands with one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+enum State {
+    Ok,
+    Degraded,
+    Missing,
+}
+
+/// One line of the report.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    check: &'static str,
+    state: State,
+    /// What was found.
+    found: String,
+    /// What is lost, or how to get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+impl Check {
+    fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            check,
+            state: State::Ok,
+            found: found.into(),
+            hint: None,
+        }
+    }
+
+    fn degraded(check: &'static str, found: impl Into<String>, lost: impl Into<String>) -> Self {
+        Self {
+            check,
+            state: State::Degraded,
+            found: found.into(),
+            hint: Some(lost.into()),
+        }
+    }
+
+    fn missing(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            check,
+            state: State::Missing,
+            found: found.into(),
+            hint: Some(remedy.into()),
+        }
+    }
+
+    fn failed(check: &'static str, failure: &Failure) -> Self {
+        let line = failure.to_string();
+        let line = line.trim_start_matches("error: ");
+        // `what: why (hint)`
+        match line
+            .strip_suffix(')')
+            .and_then(|line| line.rsplit_once(" ("))
+        {
+            Some((found, remedy)) => Self::missing(check, found, remedy),
+            None => Self {
+                check,
+                state: State::Missing,
+                found: line.to_owned(),
+                hint: None,
+            },
+        }
+    }
+
+    fn line(&self) -> String {
+        let state = match self.state {
+            State::Ok => "ok",
+            State::Degraded => "degraded",
+            State::Missing => "missing",
+        };
+        let hint = self
+            .hint
+            .as_ref()
+            .map_or(String::new(), |hint| format!(" ({hint})"));
+        format!("{state:<9} {:<12} {}{hint}", self.check, self.found)
+    }
+}
+
+/// Runs it.
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let checks = checks();
+    let text = match args.json {
+        true => {
+            let report = serde_json::json!({ "checks": checks });
+            format!("{report}\n")
+        }
+        false => checks.iter().map(|check| check.line() + "\n").collect(),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(Failure::failed("standard output", error));
+        }
+        _ => {}
+    }
+    let worst = checks.iter().map(|check| check.state).max();
+    Ok(match worst {
+        Some(State::Missing) => ExitCode::from(Exit::Missing as u8),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn checks() -> Vec<Check> {
+    let release = nix::sys::utsname::uname().map_or(String::new(), |uname| {
+        uname.release().to_string_lossy().into_owned()
+    });
+    let root = cgroup::root();
+    let mut checks = vec![
+        kernel(&release),
+        kernel_types(),
+        root.as_ref().map_or_else(
+            |failure| Check::failed("cgroup2", failure),
+            |root| Check::ok("cgroup2", root.display().to_string()),
+        ),
+        privileges(),
+        set_retval(),
+        bpffs(),
+        memlock(&release),
+    ];
+    if let Ok(root) = &root {
+        checks.push(attach(root));
+        checks.push(others(root));
+    }
+    checks
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn kernel(release: &str) -> Check {
+    match version(release) {
+        Some(version) if version >= OLDEST => Check::ok("kernel", release),
+        _ => Check::missing(
+            "kernel",
+            release,
+            format!("Linux {}.{} or newer is needed", OLDEST.0, OLDEST.1),
+        ),
+    }
+}
+
+fn kernel_types() -> Check {
+    match fs::metadata("/sys/kernel/btf/vmlinux") {
+        Ok(_) => Check::ok("BTF", "/sys/kernel/btf/vmlinux"),
+        Err(error) => Check::degraded(
+            "BTF",
+            error.to_string(),
+            "a reset is told from a timeout with less certainty; CONFIG_DEBUG_INFO_BTF brings it",
+        ),
+    }
+}
+
+fn privileges() -> Check {
+    match missing_capabilities().as_slice() {
+        [] => Check::ok("privileges", "CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON"),
+        missing => Check::missing(
+            "privileges",
+            format!("without {}", missing.join(", ")),
+            "run it as root",
+        ),
+    }
+}
+
+fn set_retval() -> Check {
+    let remedy = "Linux 5.18 or newer; without it a refused connect would say EPERM";
+    match is_helper_supported(ProgramType::CgroupSockAddr, BpfHelper::BPF_FUNC_set_retval) {
+        Ok(true) => Check::ok("set_retval", "a refused connect says ECONNREFUSED"),
+        Ok(false) => Check::missing("set_retval", "the kernel has no bpf_set_retval", remedy),
+        Err(error) => Check::missing(
+            "set_retval",
+            format!("can't be asked: {error}"),
+            "run it as root",
+        ),
+    }
+}
+
+fn bpffs() -> Check {
+    let path = Path::new(pins::BPFFS);
+    match (pins::is_mounted(path), path.is_dir()) {
+        (true, _) => Check::ok("bpffs", path.display().to_string()),
+        (false, true) => Check::ok(
+            "bpffs",
+            format!("not mounted at {}: `run` mounts it", path.display()),
+        ),
+        (false, false) => Check::missing(
+            "bpffs",
+            format!("{} is not there", path.display()),
+            "CONFIG_BPF_SYSCALL, and sysfs at /sys; `exec` works without",
+        ),
+    }
+}
+
+fn memlock(release: &str) -> Check {
+    if version(release).is_some_and(|version| version >= NO_MEMLOCK) {
+        return Check::ok("memlock", "not limited since Linux 5.11");
+    }
+    match getrlimit(Resource::RLIMIT_MEMLOCK) {
+        Ok((soft, _)) if soft >= MEMLOCK => Check::ok("memlock", format!("{} MiB", soft >> 20)),
+        Ok((soft, _)) => Check::missing(
+            "memlock",
+            format!("{} KiB", soft >> 10),
+            "ulimit -l unlimited",
+        ),
+        Err(error) => Check::missing("memlock", error.to_string(), "ulimit -l unlimited"),
+    }
+}
+
+/// A cgroup for the trial, which goes with its guard.
+struct Trial(PathBuf);
+
+impl Trial {
+    fn new(root: &Path) -> io::Result<Self> {
+        let path = root.join(format!("{TRIAL}{}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // Nobody was ever in it.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn attach(root: &Path) -> Check {
+    let trial = match Trial::new(root) {
+        Ok(trial) => trial,
+        Err(error) => {
+            return Check::missing(
+                "attach",
+                format!("no cgroup can be made: {error}"),
+                "run it as root, with a writable cgroup2",
+            );
+        }
+    };
+    let attached = Governor::load(&LoadOptions::default()).and_then(|mut governor| {
+        let attached = governor.attach(&trial.0)?;
+        attached.detach()
+    });
+    match attached {
+        Ok(()) => Check::ok(
+            "attach",
+            format!(
+                "{} programs, verified and attached to a cgroup made for it",
+                HOOKS.len()
+            ),
+        ),
+        Err(failure) => Check::failed("attach", &failure),
+    }
+}
+
+/// Who else is at the root. Links share; a program that was attached without
+/// BPF_F_ALLOW_MULTI keeps everybody else out (cilium's `cgroup.go`).
+fn others(root: &Path) -> Check {
+    const CHECK: &str = "others";
+    let root = match File::open(root) {
+        Ok(root) => root,
+        Err(error) => return Check::missing(CHECK, error.to_string(), "run it as root"),
+    };
+    let names: Vec<_> = loaded_programs()
+        .filter_map(|program| {
+            let program = program.ok()?;
+            Some((
+                program.id(),
+                program.name_as_str().unwrap_or_default().to_owned(),
+            ))
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut in_the_way = Vec::new();
+    for (point, kind) in POINTS {
+        let at = match at_point(&root, kind) {
+            Ok(at) => at,
+            // This kernel has no such point, so nobody is there.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => continue,
+            Err(error) => {
+                return Check::missing(CHECK, format!("can't be asked: {error}"), "run it as root");
+            }
+        };
+        for id in &at.programs {
+            let name = names
+                .iter()
+                .find(|(known, _)| known == id)
+                .map_or("?", |(_, name)| name.as_str());
+            found.push(format!("{name} (id {id}) at {point}"));
+        }
+        if at.exclusive && HOOKS.contains(&point) {
+            in_the_way.push(point);
+        }
+    }
+    match (found.is_empty(), in_the_way.is_empty()) {
+        (true, _) => Check::ok(CHECK, "no other program is attached to the cgroup root"),
+        (false, true) => Check::ok(
+            CHECK,
+            format!(
+                "{}: they and ours do not disturb each other",
+                found.join(", ")
+            ),
+        ),
+        (false, false) => Check::missing(
+            CHECK,
+            format!("{}: alone at {}", found.join(", "), in_the_way.join(", ")),
+            "its owner must attach it with BPF_F_ALLOW_MULTI, or as a link",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_distributions_are_understood() {
+        assert_eq!(version("6.1.0-18-cloud-amd64"), Some((6, 1)));
+        assert_eq!(version("5.4.17-2136.el8uek"), Some((5, 4)));
+        assert_eq!(version("odd"), None);
+        assert_eq!(kernel("5.15.0-91-generic").state, State::Missing);
+        assert_eq!(kernel("6.18.44").state, State::Ok);
+    }
+
+    #[test]
+    fn a_failure_becomes_what_was_found_and_what_to_do() {
+        let failure = Failure::missing("cgroup2", "not mounted").hint("mount it");
+        let check = Check::failed("cgroup2", &failure);
+        assert_eq!(
+            check.line(),
+            "missing   cgroup2      cgroup2: not mounted (mount it)"
+        );
+    }
+
+    #[test]
+    fn the_worst_line_decides() {
+        assert!(State::Ok < State::Degraded && State::Degraded < State::Missing);
+    }
+
+    #[test]
+    fn a_line_says_what_is_lost() {
+        let check = Check::degraded("BTF", "absent", "less certain");
+        assert_eq!(check.line(), "degraded  BTF          absent (less certain)");
+        assert_eq!(
+            Check::ok("kernel", "6.18").line(),
+            "ok        kernel       6.18"
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! `retry-governor status`: what the daemon sees and does.
+
+use std::io::{self, Write as _};
+
+use clap::Args;
+
+use crate::client::{Client, Socket, block_on};
+use crate::errors::{Failure, Result};
+use crate::status::{self, Status};
+
+/// Show destinations, budgets and breakers
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  retry-governor status
+  retry-governor status auth --json | jq .destinations[0].denied")]
+pub struct StatusArgs {
+    /// Only this destination: its name, or ip:port
+    destination: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Runs it.
+pub fn run(args: &StatusArgs) -> Result<()> {
+    let mut shown: Status =
+        block_on(async { Client::connect(&args.socket).await?.get("/v1/status").await })?;
+    if let Some(wanted) = &args.destination {
+        shown
+            .destinations
+            .retain(|d| d.destination == *wanted || d.addresses.contains(wanted));
+        if shown.destinations.is_empty() {
+            return Err(
+                Failure::failed(format!("destination {wanted}"), "nobody has called it")
+                    .hint("`retry-governor status` lists those that were called"),
+            );
+        }
+    }
+    let text = match args.json {
+        true => serde_json::to_string(&shown).map_err(anyhow::Error::from)? + "\n",
+        false => status::table(&shown),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed("standard output", error))
+        }
+        _ => Ok(()),
+    }
+}

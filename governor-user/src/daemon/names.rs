@@ -1,0 +1,116 @@
+//! Names for what the kernel knows by number: destinations and workloads.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+
+use governor_core::key::{DestinationKey, EndpointKey};
+
+use crate::policy::Policy;
+use crate::policy::rules::Group;
+use crate::status;
+
+/// `10.0.0.5:8080`, `[fd00::1]:8080`.
+pub fn endpoint(key: &EndpointKey) -> String {
+    status::label(&key.address, key.port)
+}
+
+/// An ip:port as the kernel knows it.
+pub fn single(address: SocketAddr) -> DestinationKey {
+    let octets = match address.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    DestinationKey {
+        address: octets,
+        port: u32::from(address.port()),
+        group: 0,
+    }
+}
+
+/// The names in use.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Destination groups by id, as the policies in force name them.
+    pub groups: BTreeMap<u32, Group>,
+    /// Workloads by cgroup id; those that are gone stay while ledgers may.
+    pub workloads: HashMap<u64, String>,
+}
+
+impl Names {
+    /// As the status shows them. `policies` are those in force.
+    pub fn shown<'a>(&'a self, policies: &'a [Policy]) -> status::Names<'a> {
+        status::Names {
+            workloads: &self.workloads,
+            groups: &self.groups,
+            policies,
+        }
+    }
+
+    /// The name of a destination.
+    pub fn destination(&self, key: &DestinationKey) -> String {
+        self.shown(&[]).destination(key)
+    }
+
+    /// The path of a workload's cgroup.
+    pub fn workload(&self, id: u64) -> String {
+        self.shown(&[]).workload(id)
+    }
+
+    /// The destination that an operator names: a group, or an ip:port.
+    pub fn find_destination(&self, name: &str) -> Option<DestinationKey> {
+        let group = self.groups.iter().find(|(_, group)| group.name == name);
+        if let Some((id, _)) = group {
+            return Some(DestinationKey {
+                address: [0; 16],
+                port: 0,
+                group: *id,
+            });
+        }
+        name.parse().ok().map(single)
+    }
+
+    /// The workload at a path.
+    pub fn find_workload(&self, path: &str) -> Option<u64> {
+        // The newest of several with one path: a unit that was restarted has a new cgroup.
+        let ids = self.workloads.iter().filter(|(_, known)| *known == path);
+        ids.map(|(id, _)| *id).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        Names {
+            groups: [(
+                7,
+                Group {
+                    policy: "p".to_owned(),
+                    name: "auth".to_owned(),
+                },
+            )]
+            .into(),
+            workloads: [(42, "/a.service".to_owned())].into(),
+        }
+    }
+
+    #[test]
+    fn a_destination_is_found_by_the_name_it_is_shown_under() {
+        let names = names();
+        for shown in ["auth", "10.0.0.5:8080", "[fd00::1]:80"] {
+            let key = names.find_destination(shown).unwrap();
+            assert_eq!(names.destination(&key), shown);
+        }
+        assert_eq!(names.find_destination("db"), None);
+        assert_eq!(names.find_destination("10.0.0.5"), None);
+    }
+
+    #[test]
+    fn a_workload_is_found_by_its_path_the_newest_where_it_was_restarted() {
+        let mut names = names();
+        names.workloads.insert(43, "/a.service".to_owned());
+        assert_eq!(names.find_workload("/a.service"), Some(43));
+        assert_eq!(names.find_workload("/b.service"), None);
+    }
+}

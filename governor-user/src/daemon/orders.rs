@@ -1,0 +1,371 @@
+//! What operators may order: requests of the control socket, turned into
+//! [`Order`]s. Pure: time is given, nothing is written.
+//!
+//! Every order has an end that the kernel checks by itself. `retries off` does
+//! not end at once: it ends into a staged restore, because a fleet that gets
+//! all its retries back in one moment is the storm that it was stopped for.
+
+use governor_core::order::{Order, STAGES, hold};
+use governor_core::units::Nanos;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::policy::units::GoDuration;
+
+/// Longest order: nobody remembers one of the day before yesterday.
+pub const LONGEST: GoDuration = GoDuration::mins(24 * 60);
+/// How long an order lasts that does not say.
+pub const USUAL: GoDuration = GoDuration::mins(15);
+/// Stages of a restore, percent.
+pub const USUAL_STAGES: [u8; 4] = [10, 25, 50, 100];
+/// Length of a stage.
+pub const USUAL_STAGE: GoDuration = GoDuration::secs(60);
+
+/// An order that can't be given: what and why, with the next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+/// Whether retries are admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RetriesState {
+    /// As the policy says.
+    Enabled,
+    /// None.
+    Disabled,
+}
+
+/// `PUT /v1/retries`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Retries {
+    /// What is ordered.
+    pub state: RetriesState,
+    /// For one destination; absent: for the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// For how long.
+    #[serde(
+        rename = "for",
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "duration"
+    )]
+    pub lasting: Option<GoDuration>,
+    /// How they come back, percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Vec<u8>>,
+    /// How long each stage lasts.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "duration"
+    )]
+    pub every: Option<GoDuration>,
+}
+
+/// `PUT /v1/shed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Shed {
+    /// Share of attempts to refuse; 0 ends it.
+    pub percent: f64,
+    /// For one destination; absent: for every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// For one workload (cgroup path); absent: for every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Only retries are shed.
+    #[serde(default)]
+    pub retries_only: bool,
+    /// For how long.
+    #[serde(
+        rename = "for",
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "duration"
+    )]
+    pub lasting: Option<GoDuration>,
+}
+
+/// How an operator holds a breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hold {
+    /// Everything is refused.
+    Open,
+    /// It refuses nothing.
+    Closed,
+    /// It works by itself.
+    Auto,
+}
+
+/// `PUT /v1/breakers/{destination}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Breakers {
+    /// What is ordered.
+    pub state: Hold,
+    /// For how long.
+    #[serde(
+        rename = "for",
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "duration"
+    )]
+    pub lasting: Option<GoDuration>,
+}
+
+fn duration<'de, D: Deserializer<'de>>(value: D) -> Result<Option<GoDuration>, D::Error> {
+    let text = Option::<String>::deserialize(value)?;
+    text.map(|text| {
+        text.parse().map_err(|why| {
+            serde::de::Error::custom(format!(
+                "{text:?} is not a duration: {why} (write it like 30s or 15m)"
+            ))
+        })
+    })
+    .transpose()
+}
+
+impl Retries {
+    /// The order that results from `before`.
+    pub fn apply(&self, before: Order, now: Nanos) -> Result<Order, Refused> {
+        if self.state == RetriesState::Enabled {
+            let off = Order {
+                off_from: 0,
+                off_until: 0,
+                stage_every: 0,
+                stages: [0; STAGES],
+                ..before
+            };
+            return Ok(off);
+        }
+        let until = end(now, self.lasting.unwrap_or(USUAL))?;
+        let every = self.every.unwrap_or(USUAL_STAGE);
+        if every < GoDuration::secs(1) || every > GoDuration::mins(60) {
+            return Err(Refused(format!(
+                "every: {every} is out of bounds: 1s to 1h"
+            )));
+        }
+        let stages = stages(self.stages.as_deref().unwrap_or(&USUAL_STAGES))?;
+        Ok(Order {
+            off_from: now.0,
+            off_until: until,
+            stage_every: every.nanos(),
+            stages,
+            ..before
+        })
+    }
+}
+
+impl Shed {
+    /// The order that results from `before`.
+    pub fn apply(&self, before: Order, now: Nanos) -> Result<Order, Refused> {
+        let share = basis_points(self.percent)?;
+        if share == 0 {
+            return Ok(Order {
+                shed_until: 0,
+                shed_share: 0,
+                shed_retries_only: 0,
+                ..before
+            });
+        }
+        let Some(lasting) = self.lasting else {
+            return Err(Refused(
+                "for: missing: shedding needs an end (add --for 10m)".to_owned(),
+            ));
+        };
+        Ok(Order {
+            shed_until: end(now, lasting)?,
+            shed_share: share,
+            shed_retries_only: u32::from(self.retries_only),
+            ..before
+        })
+    }
+}
+
+impl Breakers {
+    /// The order that results from `before`.
+    pub fn apply(&self, before: Order, now: Nanos) -> Result<Order, Refused> {
+        let hold = match self.state {
+            Hold::Auto => {
+                return Ok(Order {
+                    hold: hold::NONE,
+                    hold_until: 0,
+                    ..before
+                });
+            }
+            Hold::Open => hold::OPEN,
+            Hold::Closed => hold::CLOSED,
+        };
+        let hold_until = end(now, self.lasting.unwrap_or(USUAL))?;
+        Ok(Order {
+            hold,
+            hold_until,
+            ..before
+        })
+    }
+}
+
+fn basis_points(percent: f64) -> Result<u32, Refused> {
+    // NaN is not in the range either.
+    if !(0.0..=100.0).contains(&percent) || (percent > 0.0 && percent < 0.01) {
+        return Err(Refused(format!(
+            "percent: {percent} is out of bounds: 0, or 0.01 to 100"
+        )));
+    }
+    Ok((percent * 100.0).round() as u32)
+}
+
+fn end(now: Nanos, lasting: GoDuration) -> Result<u64, Refused> {
+    if lasting < GoDuration::secs(1) || lasting > LONGEST {
+        return Err(Refused(format!(
+            "for: {lasting} is out of bounds: 1s to 24h"
+        )));
+    }
+    Ok(now.0 + lasting.nanos())
+}
+
+fn stages(percents: &[u8]) -> Result<[u8; STAGES], Refused> {
+    let rising = percents.windows(2).all(|pair| pair[0] < pair[1]);
+    let bounded = percents.iter().all(|percent| (1..=100).contains(percent));
+    if percents.is_empty() || percents.len() > STAGES || !rising || !bounded {
+        return Err(Refused(format!(
+            "stages: {percents:?} is no restore: 1 to {STAGES} rising percents from 1 to 100 are wanted (10,25,50,100)"
+        )));
+    }
+    let mut stages = [0; STAGES];
+    stages[..percents.len()].copy_from_slice(percents);
+    Ok(stages)
+}
+
+/// When nothing is left of an order: it can be forgotten.
+pub fn ends(order: &Order) -> Nanos {
+    let stages = order
+        .stages
+        .iter()
+        .take_while(|percent| **percent != 0)
+        .count() as u64;
+    let restored = match order.off_from {
+        0 => 0,
+        _ => order.off_until + stages * order.stage_every,
+    };
+    Nanos(order.shed_until.max(order.hold_until).max(restored))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use governor_core::order::Kind;
+    use governor_core::verdict::Reason;
+
+    const NOW: Nanos = Nanos::from_secs(1_000);
+    const NONE: Order = Order {
+        shed_until: 0,
+        off_from: 0,
+        off_until: 0,
+        stage_every: 0,
+        stages: [0; STAGES],
+        hold_until: 0,
+        hold: 0,
+        shed_share: 0,
+        shed_retries_only: 0,
+        reserved: 0,
+    };
+
+    fn at(seconds: u64) -> Nanos {
+        Nanos(NOW.0 + Nanos::from_secs(seconds).0)
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn retries_off_ends_into_the_stages_and_then_into_nothing() {
+        let order: Retries = read(r#"{"state":"Disabled","for":"15m"}"#).unwrap();
+        let order = order.apply(NONE, NOW).unwrap();
+        assert_eq!(order.retries_percent(NOW), 0);
+        assert_eq!(order.retries_percent(at(899)), 0);
+        assert_eq!(
+            [901, 961, 1021, 1081].map(|s| order.retries_percent(at(s))),
+            [10, 25, 50, 100]
+        );
+        assert_eq!(ends(&order), at(900 + 240));
+    }
+
+    #[test]
+    fn retries_on_ends_the_order_at_once_and_keeps_what_else_is_ordered() {
+        let shed: Shed = read(r#"{"percent":30,"for":"10m"}"#).unwrap();
+        let off: Retries = read(r#"{"state":"Disabled"}"#).unwrap();
+        let on: Retries = read(r#"{"state":"Enabled"}"#).unwrap();
+        let shed = shed.apply(NONE, NOW).unwrap();
+        let both = off.apply(shed, NOW).unwrap();
+        assert_eq!(both.retries_percent(at(1)), 0);
+        assert_eq!(on.apply(both, at(2)).unwrap(), shed);
+    }
+
+    #[test]
+    fn shedding_everything_refuses_first_tries_unless_only_retries_are_meant() {
+        let all: Shed = read(r#"{"percent":100,"for":"1m"}"#).unwrap();
+        let all = all.apply(NONE, NOW).unwrap();
+        assert_eq!(
+            all.refuses(at(1), Kind::First, u32::MAX),
+            Some(Reason::Shed)
+        );
+        assert_eq!(all.refuses(at(61), Kind::First, 0), None);
+        let retries: Shed = read(r#"{"percent":100,"retriesOnly":true,"for":"1m"}"#).unwrap();
+        let retries = retries.apply(NONE, NOW).unwrap();
+        assert_eq!(retries.refuses(at(1), Kind::First, 0), None);
+        assert_eq!(retries.refuses(at(1), Kind::Retry, 0), Some(Reason::Shed));
+    }
+
+    #[test]
+    fn a_held_breaker_is_let_go_when_its_time_is_over() {
+        let open: Breakers = read(r#"{"state":"Open","for":"30s"}"#).unwrap();
+        let order = open.apply(NONE, NOW).unwrap();
+        assert_eq!(
+            [order.held(at(29)), order.held(at(30))],
+            [hold::OPEN, hold::NONE]
+        );
+        let auto: Breakers = read(r#"{"state":"Auto"}"#).unwrap();
+        assert_eq!(auto.apply(order, at(1)), Ok(NONE));
+    }
+
+    #[test]
+    fn an_order_without_an_end_or_with_a_distant_one_is_refused() {
+        let shed: Shed = read(r#"{"percent":30}"#).unwrap();
+        assert!(shed.apply(NONE, NOW).unwrap_err().0.contains("--for"));
+        for lasting in ["25h", "10ms"] {
+            let shed: Shed = read(&format!(r#"{{"percent":30,"for":"{lasting}"}}"#)).unwrap();
+            assert!(shed.apply(NONE, NOW).unwrap_err().0.contains("1s to 24h"));
+        }
+    }
+
+    #[test]
+    fn requests_with_unknown_keys_bad_durations_or_odd_stages_are_refused() {
+        assert!(
+            read::<Retries>(r#"{"state":"Disabled","fro":"1m"}"#)
+                .unwrap_err()
+                .contains("fro")
+        );
+        assert!(
+            read::<Retries>(r#"{"state":"off"}"#)
+                .unwrap_err()
+                .contains("Disabled")
+        );
+        assert!(
+            read::<Retries>(r#"{"state":"Disabled","for":"15"}"#)
+                .unwrap_err()
+                .contains("no unit")
+        );
+        for stages in ["[]", "[50,25]", "[0]", "[101]", "[1,2,3,4,5,6,7,8,9]"] {
+            let off: Retries =
+                read(&format!(r#"{{"state":"Disabled","stages":{stages}}}"#)).unwrap();
+            assert!(off.apply(NONE, NOW).is_err(), "{stages}");
+        }
+        for percent in ["-1", "100.5", "1e9"] {
+            let shed: Shed = read(&format!(r#"{{"percent":{percent},"for":"1m"}}"#)).unwrap();
+            assert!(shed.apply(NONE, NOW).is_err(), "{percent}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! How the daemon starts: everything that can fail, fails before anything is
+//! attached.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use aya::maps::{MapData, RingBuf};
+
+use super::cgroups::Cgroups;
+use super::eventlog::{Entry, Kind};
+use super::exempt::exemptions;
+use super::hosts;
+use super::inforce::InForce;
+use super::lock::Lock;
+use super::log;
+use super::names::Names;
+use super::node::{Node, State};
+use super::reload::{describe, read};
+use super::series::Series;
+use super::tree::Tree;
+use super::{OnExit, Options};
+use crate::cgroup;
+use crate::errors::{Failure, Result};
+use crate::kernel::{Governor, LoadOptions, pins};
+
+/// The cgroup to govern.
+pub fn root(options: &Options) -> Result<PathBuf> {
+    let Some(path) = &options.cgroup else {
+        return cgroup::root();
+    };
+    // Says what is wrong with it, if anything is.
+    cgroup::level(path)?;
+    fs::canonicalize(path)
+        .map_err(|error| Failure::failed(format!("cgroup {}", path.display()), error))
+}
+
+/// Loads the programs, and takes over what a predecessor left.
+pub fn load(options: &Options) -> Result<(State, Lock)> {
+    root(options)?;
+    // Before anything is loaded: a wrong policy is refused with nothing done.
+    read(&options.policy_dir)?;
+    let bpffs = Path::new(pins::BPFFS);
+    let was_mounted = pins::is_mounted(bpffs);
+    let governor = Governor::load(&LoadOptions {
+        pins: Some(bpffs.to_owned()),
+        ..LoadOptions::default()
+    })?;
+    if !was_mounted {
+        log::say(format_args!(
+            "mounted a BPF file system at {}",
+            bpffs.display()
+        ));
+    }
+    let lock = Lock::take(&pins::directory(bpffs))?;
+    if governor.generation() != 0 {
+        log::say("takes over what a predecessor left: ledgers, breakers, orders");
+    }
+    let state = State {
+        cgroups: Cgroups::taken_over(governor.cgroups()),
+        governor,
+        attached: None,
+        in_force: InForce::none(exemptions())?,
+        names: Names::default(),
+        series: Series::new(options.max_series),
+    };
+    Ok((state, lock))
+}
+
+/// Puts the policies in force and attaches.
+pub async fn attach(node: &Node) -> Result<()> {
+    let policies = read(&node.policy_dir)?;
+    let tree = Tree::scan(&node.root)
+        .map_err(|error| Failure::failed(format!("cgroup {}", node.root.display()), error))?;
+    let answers = hosts::resolve(hosts::names(&policies)).await;
+    let mut state = node.state();
+    state.cgroups.tree = tree.clone();
+    let (changes, _) = state.hosts_are(answers);
+    changes.lines.iter().for_each(log::say);
+    // Policy first: a predecessor's policy judges until then, with its classes.
+    state.put_in_force(policies)?;
+    // What went wrong was said; a cgroup that is not known belongs to its parent.
+    let _ = state.tree_is(tree);
+    let attached = state.governor.attach(&node.root)?;
+    state.attached = Some(attached);
+    pins::remove_other_versions(pins::BPFFS.as_ref())
+}
+
+/// The kernel's events.
+pub fn events(node: &Node) -> Result<RingBuf<MapData>> {
+    node.state().governor.events()
+}
+
+/// Says what is governed and where to ask.
+pub fn announce(node: &Node, options: &Options) {
+    let policies = describe(&node.state().in_force.policies);
+    let governed = node.root.display();
+    let line = format!("governs {governed}: {policies}");
+    log::say(&line);
+    log::say(format_args!(
+        "metrics at http://{}/metrics, orders at {}, on exit: {}",
+        options.listen,
+        options.socket.display(),
+        match options.on_exit {
+            OnExit::Detach => "detach",
+            OnExit::Keep => "keep",
+        }
+    ));
+    node.events
+        .push(Entry::now(Kind::Daemon, format!("daemon started: {line}")));
+}

@@ -1,0 +1,140 @@
+//! What the daemon does again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aya::maps::{MapData, RingBuf};
+use governor_core::event::{Event, kind};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::block_in_place;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::eventlog::{Entry, Kind};
+use super::happenings::entry;
+use super::hosts;
+use super::log;
+use super::node::Node;
+
+/// How often orders that are over are forgotten.
+const HOUSE_EVERY: Duration = Duration::from_secs(5);
+/// How often unused ledgers are, in rounds of the above.
+const GARBAGE_EVERY: u32 = 12;
+/// When a ledger counts as unused; and where maps fill up.
+const IDLE: Duration = Duration::from_secs(15 * 60);
+const IDLE_IN_NEED: Duration = Duration::from_secs(2 * 60);
+/// A map that is so full, in percent, is in need.
+const NEED: u64 = 75;
+/// Events that are taken from the ring before others may run.
+const AT_ONCE: usize = 256;
+
+/// Resolves host names, for ever.
+pub async fn follow_hosts(node: Arc<Node>) {
+    let mut again = interval(hosts::EVERY);
+    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // They have just been resolved.
+    again.tick().await;
+    loop {
+        tokio::select! {
+            _ = again.tick() => {}
+            () = node.resolve.notified() => {}
+        }
+        let names = hosts::names(&node.state().in_force.policies);
+        let answers = hosts::resolve(names).await;
+        let (changes, applied) = block_in_place(|| node.state().hosts_are(answers));
+        for line in changes.lines {
+            log::warn(&line);
+            node.events.push(Entry::now(Kind::Policy, line));
+        }
+        if let Err(failure) = applied {
+            log::warn(format_args!("hosts: {failure} (those in force stay)"));
+        }
+    }
+}
+
+/// Forgets what is over, for ever.
+pub async fn keep_house(node: Arc<Node>) {
+    let mut again = interval(HOUSE_EVERY);
+    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut round = 0u32;
+    loop {
+        again.tick().await;
+        round = round.wrapping_add(1);
+        block_in_place(|| {
+            node.forget_orders();
+            if round.is_multiple_of(GARBAGE_EVERY) {
+                collect(&node);
+            }
+        });
+    }
+}
+
+fn collect(node: &Node) {
+    let mut state = node.state();
+    let collected = state.governor.snapshot().and_then(|snapshot| {
+        let full =
+            |entries: usize, capacity: u32| entries as u64 * 100 >= u64::from(capacity) * NEED;
+        let need = snapshot
+            .fill
+            .iter()
+            .any(|fill| full(fill.entries, fill.capacity));
+        state
+            .governor
+            .collect_garbage(if need { IDLE_IN_NEED } else { IDLE })
+    });
+    if let Err(failure) = collected {
+        log::warn(failure);
+    }
+}
+
+/// Reads the kernel's events, for ever.
+pub async fn read_events(node: Arc<Node>, ring: RingBuf<MapData>) {
+    // SAFETY: the ring owns its map's descriptor, and never changes it.
+    let ring = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
+    let mut ring = match ring {
+        Ok(ring) => ring,
+        Err(error) => {
+            log::warn(format_args!(
+                "events: {error} (denials are counted, but not told)"
+            ));
+            return;
+        }
+    };
+    loop {
+        let Ok(mut readable) = ring.readable_mut().await else {
+            return;
+        };
+        let events = take(readable.get_inner_mut());
+        if events.len() < AT_ONCE {
+            readable.clear_ready();
+        }
+        tell(&node, &events);
+        tokio::task::yield_now().await;
+    }
+}
+
+fn take(ring: &mut RingBuf<MapData>) -> Vec<Event> {
+    let mut events = Vec::new();
+    while events.len() < AT_ONCE {
+        let Some(item) = ring.next() else { break };
+        // Of another length: of another version, and the maps would not have been taken over.
+        if let Ok(event) = bytemuck::checked::try_pod_read_unaligned(&item) {
+            events.push(event);
+        }
+    }
+    events
+}
+
+fn tell(node: &Node, events: &[Event]) {
+    let state = node.state();
+    for event in events {
+        if event.kind == kind::NEW_CGROUP {
+            // Known: a process that lives in a cgroup that only groups.
+            if !state.names.workloads.contains_key(&event.endpoint.workload) {
+                node.scan.notify_one();
+            }
+        } else if let Some(entry) = entry(event, &state.names) {
+            node.events.push(entry);
+        }
+    }
+}
