@@ -1,5 +1,6 @@
 //! How a command fails: one line, and an exit code that scripts can rely on.
 
+use std::error::Error;
 use std::fmt;
 
 use crate::policy::PolicyError;
@@ -79,6 +80,24 @@ fn one_line(text: &str) -> String {
     line + rest
 }
 
+/// An error with what caused it, each cause once: some errors repeat the next.
+pub fn causes(error: &(dyn Error + 'static)) -> String {
+    let links: Vec<_> = anyhow::Chain::new(error).map(ToString::to_string).collect();
+    let said_next = |index: usize, link: &str| {
+        links
+            .get(index + 1)
+            .is_some_and(|next: &String| next.contains(link))
+    };
+    let links = links
+        .iter()
+        .enumerate()
+        .filter(|(index, link)| !said_next(*index, link));
+    links
+        .map(|(_, link)| link.as_str())
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, line) in self.lines.iter().enumerate() {
@@ -89,7 +108,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {}
 
 impl From<Vec<PolicyError>> for Failure {
     fn from(errors: Vec<PolicyError>) -> Self {

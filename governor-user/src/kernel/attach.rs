@@ -4,6 +4,7 @@
 //! whatever kills it, its child goes on ungoverned. The daemon pins its links:
 //! they outlive it, and its successor replaces them without a gap.
 
+use std::error::Error;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use governor_core::key::map;
 use super::maps::{Wire, map_failed};
 use super::{Governor, blame, pins};
 use crate::cgroup;
-use crate::errors::{Failure, Result};
+use crate::errors::{Failure, Result, causes};
 
 /// Programs in the order they are attached: those that see how an attempt ends
 /// before those that admit it, so that no outcome is missed.
@@ -137,26 +138,33 @@ fn attach(ebpf: &mut Ebpf, hook: &str, cgroup: &File) -> Result<FdLink, ProgramE
     })
 }
 
+/// Name of a pin until it takes its place. The BPF file system keeps names with
+/// a dot for itself.
+fn fresh(name: &str) -> String {
+    format!("{name}-new")
+}
+
 /// Pins every link beside its predecessor's, then renames over them: renaming
 /// drops the old link's last reference, so there is no moment without a link
 /// (a short one with two).
 fn replace_pins(mut attached: Attached, directory: &Path) -> Result<Attached> {
-    let failed = |name: &str, error: &dyn std::fmt::Display| {
-        Failure::failed(format!("pin {}", directory.join(name).display()), error)
+    let failed = |name: &str, error: &(dyn Error + 'static)| {
+        let what = format!("pin {}", directory.join(name).display());
+        Failure::failed(what, causes(error))
     };
     let mut links = Vec::new();
     for (name, held) in std::mem::take(&mut attached.links) {
         let Held::Open { _link: link } = held else {
             continue;
         };
-        let fresh = directory.join(format!("{name}.new"));
+        let beside = directory.join(fresh(name));
         // A predecessor died here.
-        let _ = fs::remove_file(&fresh);
-        match link.pin(&fresh) {
+        let _ = fs::remove_file(&beside);
+        match link.pin(&beside) {
             Ok(link) => links.push((name, link)),
             Err(error) => {
                 for (name, _) in &links {
-                    let _ = fs::remove_file(directory.join(format!("{name}.new")));
+                    let _ = fs::remove_file(directory.join(fresh(name)));
                 }
                 return Err(failed(name, &error));
             }
@@ -164,8 +172,7 @@ fn replace_pins(mut attached: Attached, directory: &Path) -> Result<Attached> {
     }
     for (name, link) in links {
         let place = directory.join(name);
-        fs::rename(directory.join(format!("{name}.new")), &place)
-            .map_err(|error| failed(name, &error))?;
+        fs::rename(directory.join(fresh(name)), &place).map_err(|error| failed(name, &error))?;
         // aya remembers the path it pinned to; open it anew where it is now.
         drop(link);
         let link = PinnedLink::from_pin(&place).map_err(|error| failed(name, &error))?;

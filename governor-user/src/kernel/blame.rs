@@ -6,7 +6,7 @@ use std::{fs, io};
 use aya::EbpfError;
 use aya::programs::ProgramError;
 
-use crate::errors::Failure;
+use crate::errors::{Failure, causes};
 
 /// Capabilities that loading and attaching need (linux/capability.h).
 const NEEDED: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
@@ -37,7 +37,7 @@ pub fn blame(what: &str, error: impl Into<KernelError>) -> Failure {
             None if errno == Some(libc::EINVAL) => {
                 Failure::missing(what, "this kernel does not know it").hint("Linux 6.1 or later")
             }
-            None => Failure::failed(what, error.line()),
+            None => Failure::failed(what, causes(error.as_error())),
         },
     }
 }
@@ -87,21 +87,6 @@ impl KernelError {
             }
             _ => None,
         }
-    }
-
-    /// The chain, without what the next link repeats.
-    fn line(&self) -> String {
-        let links: Vec<_> = self.chain().map(ToString::to_string).collect();
-        let mut line = String::new();
-        for (index, link) in links.iter().enumerate() {
-            let next = links.get(index + 1);
-            if next.is_some_and(|next| next.contains(link.as_str())) {
-                continue;
-            }
-            line.push_str(if line.is_empty() { "" } else { ": " });
-            line.push_str(link);
-        }
-        line
     }
 }
 

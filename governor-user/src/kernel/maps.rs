@@ -13,7 +13,7 @@ use governor_core::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger};
 use governor_core::order::Order;
 use governor_core::params::Params;
 
-use crate::errors::{Failure, Result};
+use crate::errors::{Failure, Result, causes};
 
 /// A value as it lies in a map. A type of ours around types of governor-core:
 /// neither the trait nor those are of this crate.
@@ -89,19 +89,6 @@ pub(super) fn map_failed(name: &str, error: MapError) -> Failure {
         MapError::SyscallError(call) if call.io_error.raw_os_error() == Some(libc::E2BIG) => {
             Failure::failed(format!("map {name}"), "it is full")
         }
-        _ => Failure::failed(
-            format!("map {name}"),
-            anyhow::Error::from(error).chain_line(),
-        ),
-    }
-}
-
-trait ChainLine {
-    fn chain_line(self) -> String;
-}
-
-impl ChainLine for anyhow::Error {
-    fn chain_line(self) -> String {
-        format!("{self:#}")
+        _ => Failure::failed(format!("map {name}"), causes(&error)),
     }
 }

@@ -17,7 +17,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{FsType, statfs};
 
 use super::load::{Capacity, OBJECT};
-use crate::errors::{Failure, Result};
+use crate::errors::{Failure, Result, causes};
 
 /// Where everything of ours is, below the BPF file system.
 const DIRECTORY: &str = "retry-governor";
@@ -147,8 +147,10 @@ fn check(directory: &Path, capacity: Capacity) -> Result<()> {
             value: wanted.value_size(),
             entries: size.unwrap_or(wanted.max_entries()),
         };
-        let found = found(&path)
-            .map_err(|error| Failure::failed(format!("pinned map {}", path.display()), error))?;
+        let found = found(&path).map_err(|error| {
+            let what = format!("pinned map {}", path.display());
+            Failure::failed(what, causes(error.as_ref()))
+        })?;
         if let Some(difference) = difference(&wanted, &found) {
             return Err(
                 Failure::failed(format!("pinned map {}", path.display()), difference)
