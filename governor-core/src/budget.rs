@@ -105,8 +105,14 @@ impl<C: Cell> Budget<C> {
     }
 
     /// Charges a retry, if the budget allows it.
-    #[inline(never)]
+    #[inline(always)]
     pub fn charge(&self, share: &Share<C>, p: &Params, now: Nanos) -> bool {
+        C::charge(self, share, p, now)
+    }
+
+    /// [`Self::charge`], worked out here.
+    #[inline(always)]
+    pub fn try_charge(&self, share: &Share<C>, p: &Params, now: Nanos) -> bool {
         let epoch = p.budget_epoch(now);
         let reserve = self.reserve(p);
         // Rounded up: at 10/s and 10 % the difference is every tenth retry of

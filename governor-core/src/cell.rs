@@ -1,11 +1,17 @@
 //! The atomic word the law is written over.
 
+use crate::budget::{Budget, Share};
+use crate::limiter::Limiter;
+use crate::params::Params;
+use crate::units::Nanos;
+use crate::window::{Cap, Window};
+
 /// A 64-bit word shared by every CPU.
 ///
 /// All operations are sequentially consistent. Weaker orders are not offered:
 /// a relaxed fetch-add whose result is used is miscompiled for BPF (LLVM
 /// issue 210280), and the law never runs often enough to need them.
-pub trait Cell: Default {
+pub trait Cell: Default + Sized {
     /// The current value.
     fn load(&self) -> u64;
     /// Overwrites the value. Only for words whose last writer may win.
@@ -18,6 +24,28 @@ pub trait Cell: Default {
     #[inline(always)]
     fn sub(&self, amount: u64) -> u64 {
         self.add(amount.wrapping_neg())
+    }
+    /// [`Window::change`], called. The kernel makes a function of its own of
+    /// it, and of the next three, that its verifier walks once and not at each
+    /// call: walked at each call, the law exceeds a million instructions.
+    #[inline(always)]
+    fn change(window: &Window<Self>, epoch: u64, at: u64, delta: i32, cap: Cap) -> u64 {
+        window.change(epoch, at, delta, cap)
+    }
+    /// [`Window::sum`], called.
+    #[inline(always)]
+    fn sum(window: &Window<Self>, epoch: u64) -> u64 {
+        window.sum(epoch)
+    }
+    /// [`Limiter::finish_tick`], called.
+    #[inline(always)]
+    fn finish_tick(limiter: &Limiter<Self>, p: &Params, last: u64, tick: u64) {
+        limiter.finish_tick(p, last, tick);
+    }
+    /// [`Budget::try_charge`], called.
+    #[inline(always)]
+    fn charge(budget: &Budget<Self>, share: &Share<Self>, p: &Params, now: Nanos) -> bool {
+        budget.try_charge(share, p, now)
     }
     /// Raises the value to at least `value`. Gives up after a few lost races:
     /// a peak that is one sample short decides nothing.

@@ -191,20 +191,28 @@ fn admitted<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, retry: bool) {
 #[inline(always)]
 pub fn judge<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, orders: &Orders<'_>) -> Verdict {
     let now = a.now.stamp();
+    // One by one, not in a loop: the verifier loses track of pointers that are
+    // picked out of an array.
     let mut held = hold::NONE;
-    let mut i = 0;
-    for order in [orders.node, orders.destination, orders.workload]
-        .into_iter()
-        .flatten()
-    {
-        i += 1;
-        if let Some(reason) = order.refuses(a.now, a.kind(), another(a.random, i)) {
+    if let Some(order) = orders.node {
+        if let Some(reason) = order.refuses(a.now, a.kind(), another(a.random, 1)) {
+            return Verdict::Deny(reason);
+        }
+        held = order.held(a.now);
+    }
+    if let Some(order) = orders.destination {
+        if let Some(reason) = order.refuses(a.now, a.kind(), another(a.random, 2)) {
             return Verdict::Deny(reason);
         }
         let this = order.held(a.now);
-        if this != hold::NONE {
-            held = this;
+        held = if this == hold::NONE { held } else { this };
+    }
+    if let Some(order) = orders.workload {
+        if let Some(reason) = order.refuses(a.now, a.kind(), another(a.random, 3)) {
+            return Verdict::Deny(reason);
         }
+        let this = order.held(a.now);
+        held = if this == hold::NONE { held } else { this };
     }
     if held == hold::OPEN {
         return Verdict::Deny(Reason::Breaker);
@@ -255,7 +263,8 @@ fn probe<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) -> Verdict {
     let mut claimed = 0;
     let mut proven = Millis::NEVER;
     if let Some(lease) = l.lease {
-        let Some(generation) = lease.claim(a.workload, now, deadline) else {
+        let Some(generation) = lease.claim(a.workload, breaker.view().deadline, now, deadline)
+        else {
             return Verdict::Deny(Reason::Breaker);
         };
         claimed = generation;

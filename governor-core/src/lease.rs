@@ -3,9 +3,10 @@
 //!
 //! A lease has a deadline, so a probe that never reports (no route, caller
 //! killed) frees it; a generation, so a late report cannot free another's; and
-//! it rotates: whoever probed last waits while another is waiting. One probe
-//! schedule for all, or first come first served, lets one workload that is
-//! broken for good starve the others (simulated: 20-210 s against 5-9 s).
+//! a place for the one that has waited longest: until it has had its turn, or
+//! was not seen for a second, the others leave the lease to it. One probe
+//! schedule for all, or first come first served, lets workloads that are
+//! broken for good starve the others (simulated: 20-210 s against 1-8 s).
 
 use crate::cell::Cell;
 use crate::units::Millis;
@@ -13,7 +14,7 @@ use crate::units::Millis;
 const GENERATION_BITS: u32 = 24;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 
-/// How long the last holder yields to a workload that was seen waiting, ms.
+/// How long others leave the lease to a workload that was seen waiting, ms.
 const YIELD: Millis = Millis(1_000);
 
 /// The lease of one ip:port.
@@ -22,13 +23,13 @@ const YIELD: Millis = Millis(1_000);
 pub struct Lease<C = u64> {
     /// Deadline, ms, 40 bits | generation, 24 bits. Free once the deadline is past.
     word: C,
-    /// The workload that held it last.
-    holder: C,
+    /// Since when the one that waits could have probed, ms.
+    since: C,
     /// When a probe last succeeded, ms.
     proven: C,
-    /// When a workload other than the holder was last refused it, ms.
+    /// When the one that waits was last refused it, ms.
     waited: C,
-    /// Which workload that was.
+    /// Which workload has waited longest.
     waiter: C,
     /// When it was last used, ms (for garbage collection).
     touched: C,
@@ -42,41 +43,32 @@ impl<C: Cell> Lease<C> {
     }
 
     /// Takes the lease until `deadline`; the generation to release it with.
+    /// `due` is since when the workload could have probed.
     #[inline(always)]
-    pub fn claim(&self, workload: u64, now: Millis, deadline: Millis) -> Option<u32> {
+    pub fn claim(&self, workload: u64, due: Millis, now: Millis, deadline: Millis) -> Option<u32> {
         self.touched.store(now.0);
         let seen = self.word.load();
-        let ours = self.holder.load() == workload;
-        if now.0 < seen >> GENERATION_BITS {
-            if !ours {
-                self.wait(workload, now);
-            }
-            return None;
-        }
-        let another =
-            self.waiter.load() != workload && !now.quiet_for(Millis(self.waited.load()), YIELD);
-        if ours && another {
-            return None;
-        }
         let generation = (seen + 1) & GENERATION_MASK;
         let word = deadline.0 << GENERATION_BITS | generation;
-        if self.word.compare_exchange(seen, word).is_err() {
-            if !ours {
-                self.wait(workload, now);
+        let ours = self.waiter.load() == workload;
+        // Another has waited longer. (The three words may be of two waiters;
+        // that costs one of them a turn.)
+        let another = !ours
+            && !now.quiet_for(Millis(self.waited.load()), YIELD)
+            && self.since.load() <= due.0;
+        let free = now.0 >= seen >> GENERATION_BITS;
+        if !free || another || self.word.compare_exchange(seen, word).is_err() {
+            if !another {
+                self.waiter.store(workload);
+                self.since.store(due.0);
+                self.waited.store(now.0);
             }
             return None;
         }
-        self.holder.store(workload);
-        if self.waiter.load() == workload {
+        if ours {
             self.waited.store(0);
         }
         Some(generation as u32)
-    }
-
-    #[inline(always)]
-    fn wait(&self, workload: u64, now: Millis) {
-        self.waiter.store(workload);
-        self.waited.store(now.0);
     }
 
     /// Gives the lease back, if `generation` still holds it.

@@ -232,12 +232,14 @@ impl<C: Cell> Limiter<C> {
             return;
         }
         if self.tick.compare_exchange(last, tick).is_ok() {
-            self.finish_tick(p, last, tick);
+            C::finish_tick(self, p, last, tick);
         }
     }
 
-    #[inline(never)]
-    fn finish_tick(&self, p: &Params, last: u64, tick: u64) {
+    /// Finishes the tick `tick`, the one before being `last`. For whoever has
+    /// claimed it.
+    #[inline(always)]
+    pub fn finish_tick(&self, p: &Params, last: u64, tick: u64) {
         let outcomes = self.now.load();
         self.now.sub(outcomes);
         let successes = outcomes & COUNT_MASK;

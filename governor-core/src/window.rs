@@ -54,7 +54,7 @@ pub struct Window<C = u64> {
 /// The most a change may lead to. `ANY` never refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub struct Cap(u64);
+pub struct Cap(pub u64);
 
 impl Cap {
     /// No bound but the counter's own.
@@ -166,8 +166,14 @@ impl<C: Cell> Window<C> {
     }
 
     /// The count of the window that ends with `epoch`.
-    #[inline(never)]
+    #[inline(always)]
     pub fn count(&self, epoch: u64) -> u64 {
+        C::sum(self, epoch)
+    }
+
+    /// [`Self::count`], worked out here.
+    #[inline(always)]
+    pub fn sum(&self, epoch: u64) -> u64 {
         let word = Word::unpack(self.word.load());
         let gone = match word.advance(epoch as u32 & EPOCH_MASK) {
             Some((expired, _)) => expired,
@@ -191,20 +197,20 @@ impl<C: Cell> Window<C> {
     /// Adds `amount` in `epoch`.
     #[inline(always)]
     pub fn add(&self, epoch: u64, amount: u32) -> bool {
-        self.change(epoch, epoch, amount as i32, Cap::ANY) != REFUSED
+        C::change(self, epoch, epoch, amount as i32, Cap::ANY) != REFUSED
     }
 
     /// Adds one, unless that would exceed `cap`: the count after it, or `None`.
     #[inline(always)]
     pub fn reserve(&self, epoch: u64, cap: Cap) -> Option<u64> {
-        let after = self.change(epoch, epoch, 1, cap);
+        let after = C::change(self, epoch, epoch, 1, cap);
         if after == REFUSED { None } else { Some(after) }
     }
 
     /// Takes back one that was added at `added`, if it has not expired.
     #[inline(always)]
     pub fn remove(&self, epoch: u64, added: u64) {
-        self.change(epoch, added, -1, Cap::ANY);
+        C::change(self, epoch, added, -1, Cap::ANY);
     }
 
     /// Brings the word to the epoch `now`; whoever loses the race has nothing
@@ -259,8 +265,8 @@ impl<C: Cell> Window<C> {
 
     /// Changes the count of the epoch `at` by `delta`; returns the window's
     /// count after it, or [`REFUSED`].
-    #[inline(never)]
-    fn change(&self, epoch: u64, at: u64, delta: i32, cap: Cap) -> u64 {
+    #[inline(always)]
+    pub fn change(&self, epoch: u64, at: u64, delta: i32, cap: Cap) -> u64 {
         let now = epoch as u32 & EPOCH_MASK;
         let mut tries = 0;
         while tries < ADVANCES {
@@ -326,4 +332,4 @@ impl<C: Cell> Window<C> {
 }
 
 /// [`Window::change`] did nothing: over the cap, expired, or lost every race.
-const REFUSED: u64 = u64::MAX;
+pub const REFUSED: u64 = u64::MAX;

@@ -253,7 +253,7 @@ fn at_rest_the_count_is_what_the_threads_added() {
                     } else if counted {
                         added.fetch_add(1, Ordering::SeqCst);
                     }
-                    if thread == 0 && i % 500 == 0 {
+                    if thread == 0 && i.is_multiple_of(500) {
                         clock.fetch_add(1, Ordering::SeqCst);
                     }
                 }
@@ -289,7 +289,7 @@ fn no_window_ever_holds_more_than_its_cap() {
             scope.spawn(move || {
                 let mut seen = [0; 4];
                 let mut i = 0u64;
-                while clock.load(Ordering::SeqCst) < 1_800 && started.elapsed().as_secs() < 20 {
+                while clock.load(Ordering::SeqCst) < 1_500 && started.elapsed().as_secs() < 20 {
                     i += 1;
                     let epoch = clock.load(Ordering::SeqCst);
                     if window.reserve(epoch, Cap::strict(CAP)).is_some() {
@@ -300,9 +300,7 @@ fn no_window_ever_holds_more_than_its_cap() {
                         let now: [u64; 4] = std::array::from_fn(|t| load(&moved[t]));
                         if now.iter().zip(&seen).all(|(now, seen)| now > seen) {
                             seen = now;
-                            // Now and then a long idle time.
-                            let step = if epoch % 100 == 0 { 17 } else { 1 };
-                            clock.fetch_add(step, Ordering::SeqCst);
+                            clock.fetch_add(1, Ordering::SeqCst);
                         }
                     }
                 }

@@ -1,0 +1,91 @@
+//! The probe lease of one ip:port.
+
+use std::sync::atomic::AtomicU64;
+
+use governor_core::lease::Lease;
+use governor_core::units::Millis;
+
+type Host = Lease<AtomicU64>;
+
+/// One that could have probed since `due`.
+fn claim_since(lease: &Host, workload: u64, due: u64, now: u64) -> Option<u32> {
+    lease.claim(workload, Millis(due), Millis(now), Millis(now + 5_000))
+}
+
+fn claim(lease: &Host, workload: u64, now: u64) -> Option<u32> {
+    claim_since(lease, workload, now, now)
+}
+
+#[test]
+fn one_holds_it_until_it_is_given_back() {
+    let lease = Host::default();
+    let held = claim(&lease, 1, 1_000).expect("free");
+    assert_eq!(claim(&lease, 2, 1_001), None);
+    assert_eq!(claim(&lease, 1, 1_001), None);
+    lease.release(held);
+    assert!(claim(&lease, 2, 1_002).is_some());
+}
+
+#[test]
+fn it_frees_itself_at_its_deadline() {
+    let lease = Host::default();
+    let lost = claim(&lease, 1, 1_000).expect("free");
+    assert_eq!(claim(&lease, 2, 5_999), None);
+    assert!(claim(&lease, 2, 6_000).is_some());
+    // The lost one reports at last: the other keeps it.
+    lease.release(lost);
+    assert_eq!(claim(&lease, 3, 6_001), None);
+}
+
+#[test]
+fn others_leave_it_to_the_one_that_has_waited_longest() {
+    let lease = Host::default();
+    let held = claim(&lease, 1, 1_000).expect("free");
+    assert_eq!(claim_since(&lease, 2, 900, 1_001), None);
+    assert_eq!(claim_since(&lease, 3, 800, 1_002), None);
+    assert_eq!(claim_since(&lease, 4, 850, 1_003), None);
+    lease.release(held);
+    assert_eq!(claim_since(&lease, 1, 1_500, 1_500), None);
+    assert_eq!(claim_since(&lease, 2, 900, 1_500), None);
+    let held = claim_since(&lease, 3, 800, 1_600).expect("its turn");
+    lease.release(held);
+    assert!(
+        claim_since(&lease, 1, 1_601, 1_601).is_some(),
+        "nobody waits any more"
+    );
+}
+
+#[test]
+fn a_waiter_that_has_gone_is_not_waited_for() {
+    let lease = Host::default();
+    let held = claim(&lease, 1, 1_000).expect("free");
+    assert_eq!(claim(&lease, 2, 1_001), None);
+    lease.release(held);
+    assert_eq!(claim(&lease, 1, 2_000), None);
+    assert!(claim(&lease, 1, 2_001).is_some(), "a second later");
+}
+
+#[test]
+fn workloads_whose_probes_are_lost_take_turns_with_a_slow_one() {
+    // 1 and 2 try every 10 ms and their probes are never answered; 3 tries
+    // every 900 ms. After a lost probe a workload is due again at its deadline.
+    let lease = Host::default();
+    let mut due = [0u64; 4];
+    let mut turns = [0u32; 4];
+    for step in 1..=12_000u64 {
+        let now = 100_000 + step * 10;
+        for workload in 1..=3u64 {
+            let idle = workload == 3 && step % 90 != 0;
+            let own = due[workload as usize];
+            if idle || now < own {
+                continue;
+            }
+            if claim_since(&lease, workload, own, now).is_some() {
+                turns[workload as usize] += 1;
+                due[workload as usize] = now + 5_000;
+            }
+        }
+    }
+    // Two minutes are 24 probes of five seconds, less what 3 is waited for.
+    assert!(turns[1..].iter().all(|&turn| turn >= 6), "{turns:?}");
+}
