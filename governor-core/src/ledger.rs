@@ -168,7 +168,7 @@ impl<C: Cell> WorkloadLedger<C> {
     /// Adds one to a [`count`].
     #[inline(always)]
     pub fn bump(&self, which: usize) {
-        if let Some(cell) = self.counts.get(which) {
+        if let Some(cell) = self.counts.get(C::opaque(which)) {
             cell.add(1);
         }
     }
@@ -184,7 +184,7 @@ impl<C: Cell> DestinationLedger<C> {
     #[inline(always)]
     pub fn observe(&self, micros: u64) {
         let (octave, quarter) = crate::limiter::bucket(micros);
-        if let Some(cell) = self.latency.get(octave * 4 + quarter as usize) {
+        if let Some(cell) = self.latency.get(C::opaque(octave * 4 + quarter as usize)) {
             cell.add(1);
         }
         self.latency_sum.add(micros);

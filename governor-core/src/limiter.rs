@@ -123,6 +123,12 @@ pub const fn bucket(micros: u64) -> (usize, u32) {
     }
 }
 
+/// The four counts of an octave together.
+#[inline(always)]
+const fn all(counts: u64) -> u64 {
+    (counts & 0xffff) + (counts >> 16 & 0xffff) + (counts >> 32 & 0xffff) + (counts >> 48)
+}
+
 /// The middle of a bucket, us.
 #[inline(always)]
 pub const fn middle(octave: usize, quarter: u32) -> u64 {
@@ -204,7 +210,7 @@ impl<C: Cell> Limiter<C> {
     pub fn success(&self, micros: u64) {
         self.now.add(1);
         let (octave, quarter) = bucket(micros);
-        if let Some(cell) = self.latency.get(octave) {
+        if let Some(cell) = self.latency.get(C::opaque(octave)) {
             let shift = quarter * 16;
             // A full count stays full: its neighbour must not be touched.
             if cell.load() >> shift & 0xffff < 0xfff0 {
@@ -274,7 +280,7 @@ impl<C: Cell> Limiter<C> {
     }
 
     /// Writes this tick's outcomes into the ring, and zeroes what was skipped.
-    #[inline(always)]
+    #[inline(never)]
     fn remember(&self, last: u64, tick: u64, outcomes: u64) {
         let skipped = tick - last;
         let mut i = 1;
@@ -293,41 +299,50 @@ impl<C: Cell> Limiter<C> {
     }
 
     /// The median latency of this tick, us; empties the histogram.
-    #[inline(always)]
+    #[inline(never)]
     fn take_median(&self) -> u64 {
         let mut total = 0;
         let mut i = 0;
         while i < OCTAVES {
-            if let Some(cell) = self.latency.get(i) {
-                let v = cell.load();
-                total += (v & 0xffff) + (v >> 16 & 0xffff) + (v >> 32 & 0xffff) + (v >> 48);
+            if let Some(cell) = self.latency.get(C::opaque(i)) {
+                total += all(cell.load());
             }
             i += 1;
         }
-        let half = total.div_ceil(2);
-        let mut seen = 0;
-        let mut median = 0;
+        if total == 0 {
+            return 0;
+        }
+        // How many lie before the median, and the octave it falls into.
+        let mut before = total.div_ceil(2);
+        let (mut octave, mut counts) = (OCTAVES, 0);
         let mut i = 0;
         while i < OCTAVES {
-            if let Some(cell) = self.latency.get(i) {
+            if let Some(cell) = self.latency.get(C::opaque(i)) {
                 let v = cell.load();
                 cell.sub(v);
-                let mut quarter = 0;
-                while quarter < 4 {
-                    seen += v >> (quarter * 16) & 0xffff;
-                    if median == 0 && half > 0 && seen >= half {
-                        median = middle(i, quarter);
+                if octave == OCTAVES {
+                    if before <= all(v) {
+                        octave = i;
+                        counts = v;
+                    } else {
+                        before -= all(v);
                     }
-                    quarter += 1;
                 }
             }
             i += 1;
         }
-        median
+        if octave == OCTAVES {
+            return 0;
+        }
+        let first = counts & 0xffff;
+        let second = first + (counts >> 16 & 0xffff);
+        let third = second + (counts >> 32 & 0xffff);
+        let quarter = (before > first) as u32 + (before > second) as u32 + (before > third) as u32;
+        middle(octave, quarter)
     }
 
     /// Wakes on distress: true if it did.
-    #[inline(always)]
+    #[inline(never)]
     fn wake(&self, p: &Params, traffic: bool) -> bool {
         if !traffic {
             return false;
@@ -359,7 +374,7 @@ impl<C: Cell> Limiter<C> {
 
     /// Learns what healthy looks like. The baseline follows quickly downwards
     /// and at most 2 % per second upwards.
-    #[inline(always)]
+    #[inline(never)]
     fn learn(&self, median: u64, high: bool, gave_up: u64, peak: u64) {
         let baseline = self.baseline.load();
         let next = if baseline == 0 {

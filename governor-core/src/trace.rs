@@ -47,7 +47,7 @@ pub struct Step {
 
 /// Runs one step.
 #[inline(always)]
-pub fn run<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: &Order) -> u64 {
+pub fn run<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&Order>) -> u64 {
     if step.what == 0 {
         let a = Attempt {
             now: Nanos(step.now),
@@ -56,7 +56,7 @@ pub fn run<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: &Order) -
             random: step.random,
         };
         let orders = Orders {
-            node: Some(node),
+            node,
             ..Orders::default()
         };
         return attempt(p, &a, l, &orders).pack();

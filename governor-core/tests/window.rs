@@ -72,7 +72,10 @@ fn advance() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(2_000)
+    })]
 
     #[test]
     fn a_window_counts_what_a_naive_model_counts(
@@ -296,7 +299,7 @@ fn no_window_ever_holds_more_than_its_cap() {
                         admitted[epoch as usize - 1_000].fetch_add(1, Ordering::SeqCst);
                     }
                     moved[thread as usize].store(i, Ordering::SeqCst);
-                    if thread == 0 && i % 300 == 0 {
+                    if thread == 0 && i.is_multiple_of(300) {
                         let now: [u64; 4] = std::array::from_fn(|t| load(&moved[t]));
                         if now.iter().zip(&seen).all(|(now, seen)| now > seen) {
                             seen = now;

@@ -9,18 +9,16 @@
     reason = "core::intrinsics is the only way to an atomic read-modify-write on this target"
 )]
 
-use aya_ebpf::{macros::cgroup_sock_addr, programs::SockAddrContext};
-use governor_core as _;
-
-/// What a `connect4` program returns to let the call go on (0 would refuse every
-/// connect on the node).
-const ALLOW: i32 = 1;
-
-/// Judges an IPv4 connect.
-#[cgroup_sock_addr(connect4)]
-fn connect4(_ctx: SockAddrContext) -> i32 {
-    ALLOW
-}
+mod caller;
+mod cell;
+mod connect;
+mod law;
+mod maps;
+mod outcome;
+mod policy;
+mod socket;
+mod turns;
+mod verdict;
 
 /// The licence the kernel asks for: helpers marked GPL-only are used.
 #[unsafe(no_mangle)]

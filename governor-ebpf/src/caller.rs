@@ -1,0 +1,90 @@
+//! Who calls: the workload of the current process.
+
+use aya_ebpf::helpers::{bpf_get_current_cgroup_id, generated::bpf_get_current_ancestor_cgroup_id};
+use governor_core::key::{CgroupEntry, Config};
+
+use crate::maps::CGROUPS;
+
+/// Deepest cgroup level that is looked at (the kernel's default limit is far
+/// beyond what container runtimes nest).
+const DEEPEST: u32 = 8;
+
+/// The calling workload.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    /// Cgroup id of the workload.
+    pub workload: u64,
+    /// Its class in the policy in force.
+    pub class: u32,
+    /// Whether the daemon has named its cgroup.
+    pub named: bool,
+}
+
+#[inline(always)]
+fn belongs(entry: &CgroupEntry, config: &Config) -> Caller {
+    let class = if config.generation & 1 == 0 {
+        entry.class[0]
+    } else {
+        entry.class[1]
+    };
+    Caller {
+        workload: entry.workload,
+        class,
+        named: true,
+    }
+}
+
+/// Finds the workload. A cgroup the daemon does not know yet belongs to its
+/// nearest known ancestor: a child that a workload makes for itself stays the
+/// workload's, and a new unit is a workload of its own, without a class until
+/// the daemon names it.
+#[inline(always)]
+pub fn find(config: &Config) -> Caller {
+    // SAFETY: no arguments, always valid in a process's context.
+    let leaf = unsafe { bpf_get_current_cgroup_id() };
+    // SAFETY: the daemon replaces entries as a whole; a stale one is harmless.
+    if let Some(entry) = unsafe { CGROUPS.get(leaf) }
+        && entry.workload != 0
+    {
+        return belongs(entry, config);
+    }
+    search(config, leaf)
+}
+
+#[inline(never)]
+fn ancestor(level: u32) -> u64 {
+    // SAFETY: any level is allowed; a level that is not there gives 0.
+    unsafe { bpf_get_current_ancestor_cgroup_id(level as i32) }
+}
+
+#[inline(always)]
+fn search(config: &Config, leaf: u64) -> Caller {
+    let mut level = DEEPEST;
+    let mut below = leaf;
+    while level > 0 {
+        let id = ancestor(level);
+        if id != 0 {
+            // SAFETY: as in `find`.
+            if let Some(entry) = unsafe { CGROUPS.get(id) } {
+                if entry.workload != 0 {
+                    return belongs(entry, config);
+                }
+                return Caller {
+                    workload: below,
+                    class: 0,
+                    named: false,
+                };
+            }
+            below = id;
+        }
+        if level <= config.level {
+            break;
+        }
+        level -= 1;
+    }
+    Caller {
+        workload: below,
+        class: 0,
+        named: false,
+    }
+}

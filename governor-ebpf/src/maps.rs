@@ -1,0 +1,144 @@
+//! The maps, by writer: policy (daemon), ledgers (kernel), orders (daemon).
+//! Capacities are set by the daemon when it loads them.
+
+use aya_ebpf::{
+    bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf, SkStorage},
+    macros::{btf_map, map},
+    maps::lpm_trie::{Key, LpmTrie},
+};
+use governor_core::{
+    event::Event,
+    evidence::ThreadHistory,
+    key::{
+        CgroupEntry, Config, DestinationKey, EndpointKey, MAX_RULES, OrderKey, PortKey, RuleKey,
+        RuleValue, WorkloadKey, loss,
+    },
+    lease::Lease,
+    ledger::{DestinationLedger, EndpointLedger, WorkloadLedger},
+    order::Order,
+    params::Params,
+    record::Record,
+};
+
+use crate::cell::MapCell;
+
+/// Ledgers are not preallocated: most nodes use few, and an entry that the
+/// daemon collects is then freed after a grace period instead of being reused
+/// under the program that still holds it.
+const LAZY: usize = BPF_F_NO_PREALLOC as usize;
+
+#[btf_map]
+pub static ENDPOINTS: HashMap<EndpointKey, EndpointLedger<MapCell>, 16384, LAZY> = HashMap::new();
+#[btf_map]
+pub static WORKLOADS: HashMap<WorkloadKey, WorkloadLedger<MapCell>, 16384, LAZY> = HashMap::new();
+#[btf_map]
+pub static DESTINATIONS: HashMap<DestinationKey, DestinationLedger<MapCell>, 8192, LAZY> =
+    HashMap::new();
+#[btf_map]
+pub static LEASES: HashMap<DestinationKey, Lease<MapCell>, 8192, LAZY> = HashMap::new();
+#[btf_map]
+pub static THREADS: LruHashMap<u64, ThreadHistory<MapCell>, 16384> = LruHashMap::new();
+#[btf_map]
+pub static RECORDS: SkStorage<Record> = SkStorage::new();
+
+#[btf_map]
+pub static CGROUPS: HashMap<u64, CgroupEntry, 16384, LAZY> = HashMap::new();
+#[btf_map]
+pub static PARAMS: Array<Params, { MAX_RULES as usize * 2 }> = Array::new();
+#[btf_map]
+pub static PORTS: HashMap<PortKey, u32, 8192, LAZY> = HashMap::new();
+#[map]
+pub static RULES: LpmTrie<RuleKey, RuleValue> = LpmTrie::with_max_entries(65536, 0);
+#[btf_map]
+pub static ORDERS: HashMap<OrderKey, Order, 4096, LAZY> = HashMap::new();
+#[btf_map]
+pub static CONFIG: Array<Config, 1> = Array::new();
+
+#[btf_map]
+pub static EVENTS: RingBuf<Event, 262144> = RingBuf::new();
+#[btf_map]
+pub static LOSSES: PerCpuArray<u64, { loss::ALL as usize }> = PerCpuArray::new();
+
+/// Zeroes to create ledgers from: a ledger does not fit on a program's stack.
+#[btf_map]
+pub static BLANK: Array<Blank, 1> = Array::new();
+
+/// As large as the largest ledger.
+#[repr(C)]
+pub struct Blank([u64; 256]);
+
+const _: () = assert!(
+    size_of::<EndpointLedger<MapCell>>() <= size_of::<Blank>()
+        && size_of::<WorkloadLedger<MapCell>>() <= size_of::<Blank>()
+        && size_of::<DestinationLedger<MapCell>>() <= size_of::<Blank>(),
+    "a blank must be as large as the largest ledger"
+);
+
+/// Counts a [`loss`]. Traffic passes.
+#[inline(always)]
+pub fn lost(which: u32) {
+    if let Some(count) = LOSSES.get_ptr_mut(which) {
+        // SAFETY: a slot of this CPU; a program that interrupts us may make one
+        // count vanish, and this is a count of what went wrong.
+        unsafe { *count += 1 };
+    }
+}
+
+/// Looks a ledger up, and creates it of zeroes if it is new.
+macro_rules! find_or_create {
+    ($name:ident, $map:ident, $key:ty, $value:ident) => {
+        /// The ledger, created if new; `None` if the map is full (counted).
+        #[inline(always)]
+        pub fn $name(key: &$key) -> Option<&'static $value<MapCell>> {
+            // SAFETY: entries are only changed through their atomic words, and
+            // removed ones are freed after a grace period (not preallocated)
+            // that outlasts this program.
+            if let Some(found) = unsafe { $map.get(key) } {
+                return Some(found);
+            }
+            let blank = BLANK.get_ptr(0)?;
+            // SAFETY: the blank is at least as large as the ledger (asserted),
+            // aligned to 8 and never written. Two CPUs may create the same
+            // ledger: NOEXIST makes the second keep the first's.
+            let _ = unsafe {
+                aya_ebpf::helpers::bpf_map_update_elem(
+                    core::ptr::from_ref(&$map).cast_mut().cast(),
+                    core::ptr::from_ref(key).cast_mut().cast(),
+                    blank.cast_mut().cast(),
+                    BPF_NOEXIST as u64,
+                )
+            };
+            // SAFETY: as above.
+            let found = unsafe { $map.get(key) };
+            if found.is_none() {
+                lost(loss::LEDGER_FULL);
+            }
+            found
+        }
+    };
+}
+
+find_or_create!(endpoint, ENDPOINTS, EndpointKey, EndpointLedger);
+find_or_create!(workload, WORKLOADS, WorkloadKey, WorkloadLedger);
+find_or_create!(destination, DESTINATIONS, DestinationKey, DestinationLedger);
+find_or_create!(lease, LEASES, DestinationKey, Lease);
+find_or_create!(thread, THREADS, u64, ThreadHistory);
+
+/// Sends an event to the daemon. A full ring loses it, and says so.
+#[inline(always)]
+pub fn tell(event: Event) {
+    match EVENTS.reserve(0) {
+        Some(mut slot) => {
+            slot.write(event);
+            slot.submit(0);
+        }
+        None => lost(loss::EVENTS),
+    }
+}
+
+/// A trie key for a whole address.
+#[inline(always)]
+pub fn exact(key: RuleKey) -> Key<RuleKey> {
+    Key::new(RuleKey::FIXED_BITS + 128, key)
+}

@@ -1,0 +1,81 @@
+//! Which policy applies to an endpoint.
+
+use governor_core::{
+    cell::Cell as _,
+    key::{Config, EXEMPT, EndpointKey, MAX_RULES, PortKey, RuleKey, RuleValue, Selection},
+    ledger::EndpointLedger,
+    params::Params,
+};
+
+use crate::{
+    caller::Caller,
+    cell::MapCell,
+    maps::{PARAMS, PORTS, RULES, exact},
+};
+
+/// Index into `PARAMS` of a rule in the generation in force.
+#[inline(always)]
+pub const fn index(config: &Config, rule: u32) -> u32 {
+    (config.generation & 1) * MAX_RULES + rule
+}
+
+/// The parameters at an index.
+#[inline(always)]
+pub fn params(index: u32) -> Option<&'static Params> {
+    PARAMS.get(index)
+}
+
+/// The rule for an endpoint: what it keeps from before, or a search of the trie
+/// once per policy generation and class. [`EXEMPT`] where no rule applies.
+#[inline(always)]
+pub fn select(
+    config: &Config,
+    caller: &Caller,
+    key: &EndpointKey,
+    endpoint: &EndpointLedger<MapCell>,
+) -> u32 {
+    if let Some(rule) = Selection::kept(endpoint, config.generation, caller.class) {
+        return rule;
+    }
+    let found = search(config, caller, key);
+    endpoint.group.store(found.group as u64);
+    Selection {
+        generation: config.generation,
+        class: caller.class,
+        rule: found.rule,
+    }
+    .keep(endpoint);
+    found.rule
+}
+
+#[inline(never)]
+fn search(config: &Config, caller: &Caller, key: &EndpointKey) -> RuleValue {
+    let parity = config.generation & 1;
+    // SAFETY: the daemon replaces entries as a whole.
+    let port_class = match unsafe {
+        PORTS.get(PortKey {
+            parity,
+            port: key.port,
+        })
+    } {
+        Some(class) => *class,
+        None => 0,
+    };
+    if caller.class != 0
+        && let Some(found) = RULES.get(exact(RuleKey::new(
+            parity,
+            caller.class,
+            port_class,
+            key.address,
+        )))
+    {
+        return *found;
+    }
+    match RULES.get(exact(RuleKey::new(parity, 0, port_class, key.address))) {
+        Some(found) => *found,
+        None => RuleValue {
+            rule: EXEMPT,
+            group: 0,
+        },
+    }
+}
