@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -91,12 +92,27 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        let bytes = axum::body::Bytes::from_request(request, state).await;
-        let bytes = bytes
-            .map_err(|rejected| no(rejected.status(), format!("body: {}", rejected.body_text())))?;
-        match serde_json::from_slice(&bytes) {
+        let Text(text) = Text::from_request(request, state).await?;
+        match serde_json::from_str(&text) {
             Ok(value) => Ok(Self(value)),
             Err(error) => Err(no(StatusCode::BAD_REQUEST, format!("body: {error}"))),
+        }
+    }
+}
+
+/// A body that is text, and not too long.
+struct Text(String);
+
+impl<S: Send + Sync> FromRequest<S> for Text {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        match String::from_request(request, state).await {
+            Ok(text) => Ok(Self(text)),
+            Err(rejected) => Err(no(
+                rejected.status(),
+                format!("body: {}", rejected.body_text()),
+            )),
         }
     }
 }
@@ -139,9 +155,13 @@ async fn shed(
 async fn breakers(
     State(control): State<Control>,
     Extension(peer): Extension<Peer>,
-    Path(destination): Path<String>,
+    destination: Result<Path<String>, PathRejection>,
     Sent(request): Sent<Breakers>,
 ) -> Response {
+    let destination = match destination {
+        Ok(Path(destination)) => destination,
+        Err(rejected) => return no(rejected.status(), format!("path: {}", rejected.body_text())),
+    };
     answer(block_in_place(|| {
         control
             .node
@@ -158,7 +178,7 @@ async fn show_policy(State(control): State<Control>) -> Response {
 }
 
 /// `POST /v1/policy/check`: the text of a policy file, answered with every mistake.
-async fn check_policy(text: String) -> Response {
+async fn check_policy(Text(text): Text) -> Response {
     #[derive(Serialize)]
     struct Checked {
         valid: bool,
@@ -196,8 +216,17 @@ fn follow() -> bool {
 async fn events(
     State(control): State<Control>,
     Extension(streaming): Extension<Streaming>,
-    Query(wanted): Query<Wanted>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response {
+    let wanted = match wanted {
+        Ok(Query(wanted)) => wanted,
+        Err(rejected) => {
+            return no(
+                rejected.status(),
+                format!("query: {}", rejected.body_text()),
+            );
+        }
+    };
     let Ok(place) = Arc::clone(&control.streams).try_acquire_owned() else {
         return no(
             StatusCode::TOO_MANY_REQUESTS,

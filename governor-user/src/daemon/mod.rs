@@ -90,10 +90,10 @@ pub fn run(options: &Options) -> Result<()> {
 async fn govern(options: &Options) -> Result<()> {
     // First: a signal that comes while starting must not leave things half-done.
     let mut signals = Signals::take()?;
+    let (state, _lock) = start::load(options)?;
     let web = TcpListener::bind(options.listen)
         .await
         .map_err(|error| Failure::failed(format!("--listen {}", options.listen), error))?;
-    let (state, _lock) = start::load(options)?;
     let (control, _file) = socket::listen(&options.socket, options.group)?;
     let root = start::root(options)?;
     let node = Arc::new(Node::new(root, options.policy_dir.clone(), state));

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 
 /// How long a request head may take, and how long a connection may idle.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// How long a connection may live. Prometheus and the CLI open a new one.
 const LIFETIME: Duration = Duration::from_secs(60);
 /// Connections at once; more wait in the kernel's queue.
