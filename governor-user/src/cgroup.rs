@@ -84,8 +84,10 @@ fn mount_of_cgroup2(mountinfo: &str) -> Option<Mount> {
         let mut fields = place.split(' ').skip(3);
         let (root, mount) = (fields.next()?, fields.next()?);
         let path = PathBuf::from(unescape(mount));
-        let is_cgroup2 = kind.starts_with("cgroup2 ");
-        is_cgroup2.then(|| match root {
+        if !kind.starts_with("cgroup2 ") {
+            return None;
+        }
+        Some(match root {
             "/" => Mount::Whole(path),
             _ => Mount::Part(path),
         })

@@ -111,7 +111,7 @@ mod tests {
         let offsets = parse(&btf).expect("struct sock is in vmlinux");
         // sk_err is an int in the middle of struct sock (284 in 6.18).
         assert!(
-            (100..1000).contains(&offsets.sk_err) && offsets.sk_err % 4 == 0,
+            (100..1000).contains(&offsets.sk_err) && offsets.sk_err.is_multiple_of(4),
             "{offsets:?}"
         );
         assert!((100..1000).contains(&offsets.sk_shutdown), "{offsets:?}");

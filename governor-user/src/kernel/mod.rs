@@ -28,7 +28,7 @@ use governor_core::key::Config;
 pub use attach::{Attached, HOOKS};
 pub use blame::{blame, missing_capabilities};
 pub use clock::now;
-pub use load::{Capacity, LoadOptions};
+pub use load::LoadOptions;
 pub use params::params;
 pub use programs::ProgramStatus;
 pub use snapshot::{Fill, Snapshot, selected};

@@ -81,6 +81,9 @@ impl Status {
             attached: program.attached,
             path: path.clone(),
             program_id: program.id,
+            verified_instructions: program.verified_instructions,
+            run_count: program.run_count,
+            run_seconds: program.run_time.as_secs_f64(),
         };
         let lost = |which: u32| snapshot.losses.get(which as usize).copied().unwrap_or(0);
         Self {

@@ -49,6 +49,12 @@ pub struct Hook {
     pub path: String,
     /// Its id in the kernel.
     pub program_id: u32,
+    /// Instructions the verifier went through (Linux 5.16).
+    pub verified_instructions: Option<u32>,
+    /// How often it ran, where run-time statistics are on.
+    pub run_count: u64,
+    /// How long it ran, where run-time statistics are on.
+    pub run_seconds: f64,
 }
 
 /// Whether retries are admitted on this node.

@@ -20,7 +20,6 @@ pub fn summary(status: &Status) -> String {
         return "retry-governor: the command made no TCP connects\n".to_owned();
     }
     for destination in called.iter().take(MOST) {
-        out.push_str("retry-governor: ");
         tell(&mut out, destination);
     }
     if let Some(more) = called.len().checked_sub(MOST).filter(|more| *more > 0) {
@@ -37,70 +36,76 @@ pub fn summary(status: &Status) -> String {
 }
 
 fn tell(out: &mut String, destination: &Destination) {
-    let _ = write!(
-        out,
-        "{}: {}",
-        destination.destination,
-        plural(destination.attempts, "attempt")
-    );
-    let repeated = destination.retries + destination.suspected_retries;
-    match (repeated, destination.suspected_retries) {
-        (0, _) => {}
-        (retries, 0) => drop(write!(out, ", {}", plural_y(retries, "retr"))),
-        (retries, suspected) => drop(write!(
-            out,
-            ", {} ({suspected} suspected)",
-            plural_y(retries, "retr")
-        )),
+    let offered = destination.offered.first_tries + destination.offered.retries;
+    let denied = destination.denied.named();
+    let mut told = vec![number(offered, "try", "tries")];
+    told.extend(by_kind("denied", &denied));
+    if told.len() > 1 {
+        told.push(format!("{} sent", destination.attempts));
     }
-    list(out, ", failed", &destination.failures.named());
-    list(out, ", denied", &destination.denied.named());
-    list(out, ", would deny", &destination.would_deny.named());
+    told.extend(by_kind("failed", &destination.failures.named()));
+    told.extend(by_kind(
+        "would have been denied",
+        &destination.would_deny.named(),
+    ));
+    let _ = writeln!(
+        out,
+        "retry-governor: {}: {}",
+        destination.destination,
+        told.join(", ")
+    );
+    let more = more(destination);
+    if !more.is_empty() {
+        let _ = writeln!(out, "retry-governor:   {}", more.join(", "));
+    }
+}
+
+/// What fits no first line.
+fn more(destination: &Destination) -> Vec<String> {
+    let mut told = Vec::new();
+    if destination.retries > 0 {
+        told.push(number(destination.retries, "retry", "retries"));
+    }
+    if destination.suspected_retries > 0 {
+        told.push(number(
+            destination.suspected_retries,
+            "suspected retry",
+            "suspected retries",
+        ));
+    }
     if let Some(amplification) = destination.amplification {
-        let _ = write!(out, ", amplification {amplification:.2}");
+        told.push(format!("amplification {amplification:.2}"));
     }
     let moves = destination.breaker_moves;
     if moves.tripped > 0 {
-        let _ = write!(out, ", breaker opened {}", times(moves.tripped));
-        let _ = write!(
-            out,
-            " (closed {}, {})",
-            times(moves.closed),
-            plural(moves.probes, "probe")
-        );
+        told.push(format!("breaker opened {}", times(moves.tripped)));
+        told.push(number(moves.probes, "probe", "probes"));
+        told.push(format!("closed {}", times(moves.closed)));
     }
-    if let (Some(p50), Some(p99)) = (
-        destination.latency_seconds.p50,
-        destination.latency_seconds.p99,
-    ) {
-        let _ = write!(out, ", p50 {} p99 {}", duration(p50), duration(p99));
+    let latency = destination.latency_seconds;
+    if let (Some(p50), Some(p99)) = (latency.p50, latency.p99) {
+        told.push(format!("p50 {}, p99 {}", duration(p50), duration(p99)));
     }
-    out.push('\n');
+    told
 }
 
-/// `, denied 12 (10 breaker, 2 budget)`; nothing where there is nothing.
-fn list(out: &mut String, what: &str, counts: &[(&str, u64)]) {
+/// `12 denied (10 breaker, 2 budget)`; nothing where there is nothing.
+fn by_kind(what: &str, counts: &[(&str, u64)]) -> Option<String> {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
-    if total == 0 {
-        return;
-    }
-    let parts: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
-    let parts: Vec<_> = match parts.as_slice() {
-        [(name, _)] => vec![(*name).to_owned()],
-        parts => parts
-            .iter()
-            .map(|(name, count)| format!("{count} {name}"))
-            .collect(),
+    let kinds: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
+    let kinds = match kinds.as_slice() {
+        [] => return None,
+        [(name, _)] => (*name).to_owned(),
+        kinds => {
+            let kinds = kinds.iter().map(|(name, count)| format!("{count} {name}"));
+            kinds.collect::<Vec<_>>().join(", ")
+        }
     };
-    let _ = write!(out, "{what} {total} ({})", parts.join(", "));
+    Some(format!("{total} {what} ({kinds})"))
 }
 
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-fn plural_y(count: u64, stem: &str) -> String {
-    format!("{count} {stem}{}", if count == 1 { "y" } else { "ies" })
+fn number(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn times(count: u64) -> String {

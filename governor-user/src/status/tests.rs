@@ -178,9 +178,10 @@ fn the_table_fits_80_columns() {
 fn the_summary_tells_what_was_denied_and_why() {
     assert_eq!(
         summary(&status(&refused())),
-        "retry-governor: 10.0.0.5:8080: 20 attempts, 19 retries (19 suspected), \
-         failed 20 (refused), denied 180 (breaker), amplification 0.10, \
-         breaker opened once (closed never, 0 probes)\n"
+        "retry-governor: 10.0.0.5:8080: 200 tries, 180 denied (breaker), 20 sent, \
+         20 failed (refused)\n\
+         retry-governor:   19 suspected retries, amplification 0.10, \
+         breaker opened once, 0 probes, closed never\n"
     );
     assert_eq!(
         summary(&status(&Snapshot::default())),
