@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use governor_tests::artifact;
+use governor_tests::caller::storm_client;
 use governor_tests::cgroup::Cgroup;
 use governor_tests::governor::{self, Executed, exec};
 use governor_tests::lab::Lab;
@@ -25,15 +26,11 @@ fn shell(script: &str) -> Command {
     command
 }
 
-fn storm(arguments: &str) -> Command {
-    let mut command = Command::new(artifact::program("storm-client").unwrap());
-    command.args(arguments.split_whitespace());
-    command
-}
-
 /// The cgroups that `exec`s made below this one.
 fn left(cgroup: &Cgroup) -> Vec<PathBuf> {
-    let entries = fs::read_dir(cgroup.path()).unwrap().flatten();
+    let entries = fs::read_dir(cgroup.path())
+        .expect("the lab has its cgroup")
+        .flatten();
     entries
         .map(|entry| entry.path())
         .filter(|path| path.is_dir())
@@ -143,7 +140,7 @@ fn fleet(options: &[&str]) -> (Executed, u64) {
     let lab = Lab::new();
     let syns = lab.count_syns(PORT);
     let tries = format!("tries 127.0.0.1:{PORT} --tries 4 --delay 50ms");
-    let fleet = storm(&format!("fleet --processes 50 --rate 100 -- {tries}"));
+    let fleet = storm_client(&format!("fleet --processes 50 --rate 100 -- {tries}"));
     let executed = exec(&lab, options, &fleet, LIMIT);
     println!("{}", executed.finished.stderr);
     (executed, syns.count())
@@ -185,7 +182,7 @@ fn audit_denies_nothing_and_counts_what_it_would_have_denied() {
 fn a_healthy_server_is_left_alone() {
     let lab = Lab::new();
     let _server = lab.http_server(PORT, Behaviour::Answer);
-    let load = storm(&format!("loop 127.0.0.1:{PORT} --rate 200 --count 200"));
+    let load = storm_client(&format!("loop 127.0.0.1:{PORT} --rate 200 --count 200"));
     let executed = exec(&lab, &[], &load, LIMIT);
     println!("{}", executed.finished.stderr);
     let report = governor_tests::storm::report::Report::parse(&executed.finished.stdout).unwrap();
@@ -216,7 +213,7 @@ spec:
 ";
     fs::write(&file, policy).unwrap();
     let option = file.to_str().unwrap().to_owned();
-    let load = storm(&format!(
+    let load = storm_client(&format!(
         "loop 127.0.0.1:{PORT} --speak line --rate 50 --count 5"
     ));
     let executed = exec(&lab, &["--policy", &option, "--budget", "20"], &load, LIMIT);
