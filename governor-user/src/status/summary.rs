@@ -8,6 +8,9 @@ use super::table::duration;
 /// Destinations that are told of; the rest is in the JSON summary.
 const MOST: usize = 5;
 
+/// Where a line ends, if it can.
+const COLUMNS: usize = 80;
+
 /// The summary.
 pub fn summary(status: &Status) -> String {
     let mut out = String::new();
@@ -28,9 +31,15 @@ pub fn summary(status: &Status) -> String {
             "retry-governor: and {more} more destinations (--json-summary)"
         );
     }
-    let unjudged = status.unjudged.total();
-    if unjudged > 0 {
-        let _ = writeln!(out, "retry-governor: {unjudged} attempts passed unjudged");
+    let unjudged = status.unjudged;
+    let why = [
+        ("the ledgers are full", unjudged.ledger_full),
+        ("their sockets got no record", unjudged.no_record),
+        ("their policy was just replaced", unjudged.no_policy),
+    ];
+    for (why, count) in why.into_iter().filter(|(_, count)| *count > 0) {
+        let passed = number(count, "try", "tries");
+        let _ = writeln!(out, "retry-governor: {passed} passed unjudged: {why}");
     }
     out
 }
@@ -48,16 +57,14 @@ fn tell(out: &mut String, destination: &Destination) {
         "would have been denied",
         &destination.would_deny.named(),
     ));
-    let _ = writeln!(
-        out,
-        "retry-governor: {}: {}",
-        destination.destination,
-        told.join(", ")
-    );
-    let more = more(destination);
-    if !more.is_empty() {
-        let _ = writeln!(out, "retry-governor:   {}", more.join(", "));
-    }
+    let name = &destination.destination;
+    let first = format!("retry-governor: {name}: {}", told.join(", "));
+    let more = more(destination).join(", ");
+    let _ = match first.len() + more.len() {
+        _ if more.is_empty() => writeln!(out, "{first}"),
+        0..COLUMNS => writeln!(out, "{first}, {more}"),
+        _ => writeln!(out, "{first}\nretry-governor:   {more}"),
+    };
 }
 
 /// What fits no first line.
