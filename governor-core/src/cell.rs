@@ -4,7 +4,7 @@ use crate::budget::{Budget, Share};
 use crate::limiter::Limiter;
 use crate::params::Params;
 use crate::units::Nanos;
-use crate::window::{Cap, Window};
+use crate::window::Window;
 
 /// A 64-bit word shared by every CPU.
 ///
@@ -26,11 +26,16 @@ pub trait Cell: Default + Sized {
         self.add(amount.wrapping_neg())
     }
     /// [`Window::change`], called. The kernel makes a function of its own of
-    /// it, and of the next three, that its verifier walks once and not at each
+    /// it, and of the next four, that its verifier walks once and not at each
     /// call: walked at each call, the law exceeds a million instructions.
     #[inline(always)]
-    fn change(window: &Window<Self>, epoch: u64, at: u64, delta: i32, cap: Cap) -> u64 {
-        window.change(epoch, at, delta, cap)
+    fn change(window: &Window<Self>, epoch: u64, delta: i32, bound: u64) -> u64 {
+        window.change(epoch, delta, bound)
+    }
+    /// [`Window::advance`], called.
+    #[inline(always)]
+    fn advance(window: &Window<Self>, epoch: u64) {
+        window.advance(epoch);
     }
     /// [`Window::sum`], called.
     #[inline(always)]

@@ -38,7 +38,7 @@ pub const TOTAL_MAX: u32 = (1 << (TOTAL_BITS - 2)) - 1;
 /// How often a change tries again when another CPU was first.
 const TRIES: u32 = 6;
 /// How often it tries to open the new epoch.
-const ADVANCES: u32 = 3;
+const ADVANCES: u32 = 2;
 
 /// A rolling count over [`SPAN`] epochs. Counts to [`TOTAL_MAX`].
 ///
@@ -197,27 +197,44 @@ impl<C: Cell> Window<C> {
     /// Adds `amount` in `epoch`.
     #[inline(always)]
     pub fn add(&self, epoch: u64, amount: u32) -> bool {
-        C::change(self, epoch, epoch, amount as i32, Cap::ANY) != REFUSED
+        self.open_and_change(epoch, amount as i32, Cap::ANY.0) != REFUSED
     }
 
     /// Adds one, unless that would exceed `cap`: the count after it, or `None`.
     #[inline(always)]
     pub fn reserve(&self, epoch: u64, cap: Cap) -> Option<u64> {
-        let after = C::change(self, epoch, epoch, 1, cap);
+        let after = self.open_and_change(epoch, 1, cap.0);
         if after == REFUSED { None } else { Some(after) }
     }
 
     /// Takes back one that was added at `added`, if it has not expired.
     #[inline(always)]
     pub fn remove(&self, epoch: u64, added: u64) {
-        C::change(self, epoch, added, -1, Cap::ANY);
+        self.open_and_change(epoch, -1, added);
     }
 
-    /// Brings the word to the epoch `now`; whoever loses the race has nothing
-    /// to do. Kept apart from [`Self::change`] for the kernel's verifier, which
-    /// would walk these loops once per try.
-    #[inline(never)]
-    fn advance(&self, now: u32) {
+    #[inline(always)]
+    fn open_and_change(&self, epoch: u64, delta: i32, bound: u64) -> u64 {
+        let now = epoch as u32 & EPOCH_MASK;
+        let mut tries = 0;
+        while tries < ADVANCES {
+            if Word::unpack(self.word.load()).advance(now).is_none() {
+                break;
+            }
+            C::advance(self, epoch);
+            tries += 1;
+        }
+        C::change(self, epoch, delta, bound)
+    }
+
+    /// Brings the word to `epoch`; whoever loses the race has nothing to do.
+    ///
+    /// Apart from [`Self::change`], and not called by it: the kernel allows 512
+    /// bytes of stack for a whole chain of calls, and the verifier would walk
+    /// these loops once per try.
+    #[inline(always)]
+    pub fn advance(&self, epoch: u64) {
+        let now = epoch as u32 & EPOCH_MASK;
         let seen = self.word.load();
         let old = Word::unpack(seen);
         let Some((expired, live)) = old.advance(now) else {
@@ -263,19 +280,12 @@ impl<C: Cell> Window<C> {
         }
     }
 
-    /// Changes the count of the epoch `at` by `delta`; returns the window's
-    /// count after it, or [`REFUSED`].
+    /// Adds `delta` within the [`Cap`] `bound`, or takes one back that was added
+    /// in the epoch `bound`; returns the window's count after it, or [`REFUSED`].
+    /// The word must have been brought to `epoch` before.
     #[inline(always)]
-    pub fn change(&self, epoch: u64, at: u64, delta: i32, cap: Cap) -> u64 {
+    pub fn change(&self, epoch: u64, delta: i32, bound: u64) -> u64 {
         let now = epoch as u32 & EPOCH_MASK;
-        let mut tries = 0;
-        while tries < ADVANCES {
-            if Word::unpack(self.word.load()).advance(now).is_none() {
-                break;
-            }
-            self.advance(now);
-            tries += 1;
-        }
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
@@ -287,13 +297,13 @@ impl<C: Cell> Window<C> {
             let slot = if delta >= 0 {
                 word.epoch
             } else {
-                at as u32 & EPOCH_MASK
+                bound as u32 & EPOCH_MASK
             };
             if delta < 0 {
                 if word.epoch.wrapping_sub(slot) & EPOCH_MASK >= word.live {
                     return REFUSED;
                 }
-            } else if !self.fits(word, now, delta as u64, cap) {
+            } else if !self.fits(word, now, delta as u64, Cap(bound)) {
                 return REFUSED;
             }
             word.total = word.total.wrapping_add(delta);

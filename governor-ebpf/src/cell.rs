@@ -11,7 +11,7 @@ use governor_core::{
     limiter::Limiter,
     params::Params,
     units::Nanos,
-    window::{Cap, REFUSED, Window},
+    window::{REFUSED, Window},
 };
 
 /// A 64-bit word in a map.
@@ -53,8 +53,8 @@ impl Cell for MapCell {
         unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(self.0.get(), amount) }
     }
     #[inline(always)]
-    fn change(window: &Window<Self>, epoch: u64, at: u64, delta: i32, cap: Cap) -> u64 {
-        window_change(window, epoch, at, delta as i64, cap.0)
+    fn change(window: &Window<Self>, epoch: u64, delta: i32, bound: u64) -> u64 {
+        window_change(window, epoch, delta as i64, bound)
     }
     #[inline(always)]
     fn opaque(index: usize) -> usize {
@@ -62,6 +62,10 @@ impl Cell for MapCell {
         // SAFETY: one register, no memory. No index of ours exceeds the mask.
         unsafe { core::arch::asm!("{0} &= 0xffff", inout(reg) index) };
         index
+    }
+    #[inline(always)]
+    fn advance(window: &Window<Self>, epoch: u64) {
+        window_advance(window, epoch);
     }
     #[inline(always)]
     fn sum(window: &Window<Self>, epoch: u64) -> u64 {
@@ -87,15 +91,25 @@ impl Cell for MapCell {
 pub extern "C" fn window_change(
     window: *const Window<MapCell>,
     epoch: u64,
-    at: u64,
     delta: i64,
-    cap: u64,
+    bound: u64,
 ) -> u64 {
     // SAFETY: null, or a window in a map: the verifier checks the size.
     match unsafe { window.as_ref() } {
-        Some(window) => window.change(epoch, at, delta as i32, Cap(cap)),
+        Some(window) => window.change(epoch, delta as i32, bound),
         None => REFUSED,
     }
+}
+
+/// [`Window::advance`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn window_advance(window: *const Window<MapCell>, epoch: u64) -> u64 {
+    // SAFETY: as for `window_change`.
+    if let Some(window) = unsafe { window.as_ref() } {
+        window.advance(epoch);
+    }
+    0
 }
 
 /// [`Window::sum`].

@@ -10,12 +10,12 @@ use aya_ebpf::{
 use bytemuck::Zeroable as _;
 use governor_core::{
     judge::Ledgers,
-    key::{DestinationKey, EndpointKey, OrderKey, WorkloadKey},
+    key::{EndpointKey, WorkloadKey},
     order::Order,
     trace::{Step, run},
 };
 
-use crate::{cell::MapCell, maps, policy};
+use crate::{cell::MapCell, maps, policy, verdict};
 
 /// The step follows an Ethernet header.
 const OFFSET: u32 = 14;
@@ -67,27 +67,16 @@ fn step_on_maps(step: &Step) -> Option<u64> {
         port: 1,
         reserved: 0,
     };
-    let destination_key = key.destination(0);
-    let endpoint = maps::endpoint(&key)?;
-    let workload = maps::workload(&WorkloadKey {
+    let workload_key = WorkloadKey {
         workload: step.workload,
-        destination: destination_key,
-    })?;
-    let destination = maps::destination(&destination_key)?;
-    let lease = maps::lease(&destination_key)?;
+        destination: key.destination(0),
+    };
+    let endpoint = maps::endpoint(&key)?;
+    let workload = maps::workload(&workload_key)?;
+    let destination = maps::destination(&workload_key.destination)?;
+    let lease = maps::lease(&workload_key.destination)?;
     let p = policy::params(0)?;
-    let any = DestinationKey {
-        address: [0; 16],
-        port: 0,
-        group: 0,
-    };
-    // SAFETY: the test replaces orders as a whole.
-    let order = unsafe {
-        maps::ORDERS.get(OrderKey {
-            workload: 0,
-            destination: any,
-        })
-    };
+    let order = verdict::order(0, &verdict::ANY);
     let ledgers = Ledgers {
         endpoint,
         workload,

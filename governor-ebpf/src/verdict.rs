@@ -32,25 +32,28 @@ fn random() -> u32 {
     unsafe { bpf_get_prandom_u32() }
 }
 
-#[inline(always)]
-fn order(workload: u64, destination: DestinationKey) -> Option<&'static Order> {
+// A frame of its own, as for `lease_of`: keys on the stack of `judge` would add
+// to the deepest chain of calls, which Linux 6.1 counts in steps of 32 bytes.
+#[inline(never)]
+pub fn order(workload: u64, destination: &DestinationKey) -> Option<&'static Order> {
     // SAFETY: the daemon replaces orders as a whole.
     unsafe {
         ORDERS.get(OrderKey {
             workload,
-            destination,
+            destination: *destination,
         })
     }
 }
 
-const ANY: DestinationKey = DestinationKey {
+/// Any destination.
+pub const ANY: DestinationKey = DestinationKey {
     address: [0; 16],
     port: 0,
     group: 0,
 };
 
 /// The lease of the ip:port, needed only where the breaker is not closed.
-#[inline(always)]
+#[inline(never)]
 fn lease_of(key: &EndpointKey) -> Option<&'static governor_core::lease::Lease<MapCell>> {
     maps::lease(&key.destination(0))
 }
@@ -64,14 +67,16 @@ pub fn judge(
     endpoint: &EndpointLedger<MapCell>,
     a: &Attempt,
 ) -> u64 {
-    let destination_key = key.destination(governor_core::cell::Cell::load(&endpoint.group) as u32);
-    let Some(destination) = maps::destination(&destination_key) else {
+    // The destination's key lies in the workload's: one copy on the stack.
+    let workload_key = WorkloadKey {
+        workload: key.workload,
+        destination: key.destination(governor_core::cell::Cell::load(&endpoint.group) as u32),
+    };
+    let destination_key = &workload_key.destination;
+    let Some(destination) = maps::destination(destination_key) else {
         return FAILED_OPEN;
     };
-    let Some(workload) = maps::workload(&WorkloadKey {
-        workload: key.workload,
-        destination: destination_key,
-    }) else {
+    let Some(workload) = maps::workload(&workload_key) else {
         return FAILED_OPEN;
     };
     let closed = matches!(endpoint.breaker.view().state, State::Closed);
@@ -89,11 +94,11 @@ pub fn judge(
         Orders::default()
     } else {
         Orders {
-            node: order(0, ANY),
+            node: order(0, &ANY),
             destination: order(0, destination_key),
             workload: match order(key.workload, destination_key) {
                 Some(order) => Some(order),
-                None => order(key.workload, ANY),
+                None => order(key.workload, &ANY),
             },
         }
     };
