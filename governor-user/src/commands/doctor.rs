@@ -12,9 +12,9 @@ use nix::sys::resource::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::cgroup;
-use crate::daemon::verify::{POINTS, at_point};
+use crate::daemon::verify::POINTS;
 use crate::errors::{Exit, Failure, Result};
-use crate::kernel::{Governor, HOOKS, LoadOptions, missing_capabilities, pins};
+use crate::kernel::{Governor, HOOKS, LoadOptions, at_point, missing_capabilities, pins};
 
 /// Oldest kernel whose helpers suffice: `bpf_set_retval` came with 5.18.
 const OLDEST: (u32, u32) = (5, 18);

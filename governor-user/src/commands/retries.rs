@@ -5,7 +5,8 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use clap::{Args, ValueEnum};
 
 use crate::client::{Client, Socket, block_on};
-use crate::daemon::operators::{Answer, OrderList};
+use crate::daemon::operators::Answer;
+use crate::daemon::orderlist::OrderList;
 use crate::daemon::orders::{Retries, RetriesState, USUAL};
 use crate::errors::{Exit, Failure, Result};
 use crate::policy::units::GoDuration;
@@ -107,9 +108,11 @@ async fn status(args: &RetriesArgs) -> Result<()> {
             .as_deref()
             .is_none_or(|wanted| scope == Some(wanted));
         let retries = order.retries.as_ref().filter(|_| wanted)?;
-        let scope = scope.unwrap_or("the node");
+        let scope = scope.map_or("every destination".to_owned(), |name| {
+            format!("destination {name}")
+        });
         Some(format!(
-            "{scope}: {} % of retries are admitted, all from {}",
+            "{} % of retries to {scope} are admitted, all again from {}",
             retries.percent, retries.expires_at
         ))
     });

@@ -43,6 +43,23 @@ impl InForce {
             exempt,
         })
     }
+
+    /// Policies compiled, with these addresses of hosts; not in force anywhere.
+    #[cfg(test)]
+    pub fn compiled(
+        policies: Vec<Policy>,
+        addresses: &HashMap<String, Vec<std::net::IpAddr>>,
+        exempt: Vec<Exempt>,
+    ) -> Result<Self> {
+        let effective = observing(&policies);
+        let table = Table::compile(&effective, addresses, &exempt).map_err(too_much)?;
+        Ok(Self {
+            policies,
+            effective,
+            table,
+            ..Self::none(exempt)?
+        })
+    }
 }
 
 /// The policies, and below them one that only observes (I8): traffic that

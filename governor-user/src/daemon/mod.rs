@@ -15,8 +15,10 @@ mod metrics;
 mod names;
 mod node;
 pub mod operators;
+pub mod orderlist;
 pub mod orders;
 mod reload;
+mod scope;
 mod series;
 mod serve;
 pub mod socket;
@@ -125,8 +127,13 @@ fn end(node: &Node, on_exit: OnExit) -> Result<()> {
             Ok(())
         }
         OnExit::Detach => {
-            let detached = attached.map_or(Ok(()), |attached| attached.detach());
-            pins::remove_all(pins::BPFFS.as_ref())?;
+            let bpffs = pins::BPFFS.as_ref();
+            // `retry-governor detach` may have been here before.
+            let pinned = pins::directory(bpffs).exists();
+            let detached = attached
+                .filter(|_| pinned)
+                .map_or(Ok(()), |attached| attached.detach());
+            pins::remove_all(bpffs)?;
             log::say("ends; nothing is attached any more");
             detached
         }

@@ -56,19 +56,6 @@ impl Names {
         self.shown(&[]).workload(id)
     }
 
-    /// The destination that an operator names: a group, or an ip:port.
-    pub fn find_destination(&self, name: &str) -> Option<DestinationKey> {
-        let group = self.groups.iter().find(|(_, group)| group.name == name);
-        if let Some((id, _)) = group {
-            return Some(DestinationKey {
-                address: [0; 16],
-                port: 0,
-                group: *id,
-            });
-        }
-        name.parse().ok().map(single)
-    }
-
     /// The workload at a path.
     pub fn find_workload(&self, path: &str) -> Option<u64> {
         // The newest of several with one path: a unit that was restarted has a new cgroup.
@@ -96,14 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_is_found_by_the_name_it_is_shown_under() {
-        let names = names();
-        for shown in ["auth", "10.0.0.5:8080", "[fd00::1]:80"] {
-            let key = names.find_destination(shown).unwrap();
-            assert_eq!(names.destination(&key), shown);
+    fn a_single_address_is_shown_as_it_was_given() {
+        for shown in ["10.0.0.5:8080", "[fd00::1]:80"] {
+            assert_eq!(names().destination(&single(shown.parse().unwrap())), shown);
         }
-        assert_eq!(names.find_destination("db"), None);
-        assert_eq!(names.find_destination("10.0.0.5"), None);
     }
 
     #[test]

@@ -164,6 +164,7 @@ mod tests {
 
     const ID: &str = "56f49a1d4a5e7f4c2d3b0d0a9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c";
 
+    #[rustfmt::skip]
     /// (path with `ID` for a container's 64 hex digits, its workload; "" where it only groups)
     const FIXTURES: &[(&str, &str)] = &[
         // systemd units

@@ -10,6 +10,7 @@
 mod attach;
 mod blame;
 mod btf;
+mod calls;
 mod cgroups;
 mod clock;
 mod load;
@@ -27,6 +28,7 @@ use governor_core::key::Config;
 
 pub use attach::{Attached, HOOKS};
 pub use blame::{blame, missing_capabilities};
+pub use calls::at_point;
 pub use clock::now;
 pub use load::LoadOptions;
 pub use params::params;

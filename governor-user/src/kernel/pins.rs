@@ -16,6 +16,7 @@ use governor_core::key::map;
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{FsType, statfs};
 
+use super::calls::detach_pinned;
 use super::load::{Capacity, OBJECT};
 use crate::errors::{Failure, Result, causes};
 
@@ -60,6 +61,7 @@ pub(super) fn prepare(bpffs: &Path, capacity: Capacity) -> Result<PathBuf> {
 /// links, maps. True if there was anything.
 pub fn remove_all(bpffs: &Path) -> Result<bool> {
     let directory = directory(bpffs);
+    detach_links(&directory);
     match fs::remove_dir_all(&directory) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -67,6 +69,19 @@ pub fn remove_all(bpffs: &Path) -> Result<bool> {
             format!("remove {}", directory.display()),
             error,
         )),
+    }
+}
+
+/// Detaches what is pinned: a link that a running daemon holds too would
+/// outlive its pin.
+fn detach_links(directory: &Path) {
+    let versions = fs::read_dir(directory).into_iter().flatten().flatten();
+    for version in versions {
+        let links = fs::read_dir(version.path().join(LINKS));
+        for link in links.into_iter().flatten().flatten() {
+            // One that is detached already, or whose cgroup is gone, is no error.
+            let _ = detach_pinned(&link.path());
+        }
     }
 }
 

@@ -1,14 +1,10 @@
-//! The metrics page: made anew for each scrape from a snapshot of the ledgers,
-//! which are the only place where anything is counted.
+//! The page as OpenMetrics text.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Error;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use governor_core::key::{DestinationKey, loss};
-use governor_core::ledger::{DestinationLedger, count};
-use governor_core::limiter::OCTAVES;
+use governor_core::key::loss;
+use governor_core::ledger::count;
 use governor_core::verdict::{Outcome, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -18,167 +14,14 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::node::{Node, State};
-use super::series::{Counts, OTHER, Pair};
+use super::Page;
+use super::histogram::Histogram;
+use crate::daemon::series::Counts;
 use crate::errors::{Failure, Result};
-use crate::kernel::{Fill, Snapshot, params, selected};
-use crate::status::Status;
-use crate::status::model::BreakerState;
-
-/// The first octave of latencies ends here, us.
-const FIRST_OCTAVE_ENDS: u64 = 64;
-
-/// What a scrape shows.
-#[derive(Debug, Default)]
-pub struct Page {
-    pairs: BTreeMap<Pair, Counts>,
-    destinations: BTreeMap<String, Destination>,
-    gauges: BTreeMap<Pair, Gauges>,
-    reloads: [u64; 2],
-    losses: [u64; loss::ALL as usize],
-    fill: Vec<Fill>,
-    hooks: Vec<(&'static str, bool)>,
-}
-
-/// One destination.
-#[derive(Debug, Default)]
-struct Destination {
-    amplification: Option<f64>,
-    balance: Option<f64>,
-    latency: Option<Histogram>,
-    probes_under_way: u64,
-}
-
-/// One pair now.
-#[derive(Debug, Default)]
-struct Gauges {
-    breaker: Option<BreakerState>,
-    limit: Option<u64>,
-    in_flight: u64,
-}
-
-/// Latencies of successes.
-#[derive(Debug, PartialEq)]
-struct Histogram {
-    sum: f64,
-    buckets: Vec<(f64, u64)>,
-}
-
-impl Histogram {
-    fn of(ledger: &DestinationLedger) -> Self {
-        let octaves = ledger
-            .latency
-            .chunks(4)
-            .map(|quarters| quarters.iter().sum::<u64>());
-        let ends = (0..OCTAVES).map(|octave| match octave {
-            // The last octave holds all that is longer, too.
-            last if last == OCTAVES - 1 => f64::INFINITY,
-            octave => (FIRST_OCTAVE_ENDS << octave) as f64 / 1e6,
-        });
-        Self {
-            sum: ledger.latency_sum as f64 / 1e6,
-            buckets: ends.zip(octaves).collect(),
-        }
-    }
-}
-
-impl Node {
-    /// The page, as text.
-    pub fn metrics(&self) -> Result<String> {
-        let not_attached = self.not_attached();
-        let mut page = {
-            let mut state = self.state();
-            let snapshot = state.governor.snapshot()?;
-            let status = self.status_of(&state, &snapshot);
-            state.page(&snapshot, &status)
-        };
-        page.reloads = [&self.reloads.applied, &self.reloads.refused]
-            .map(|count| count.load(Ordering::Relaxed));
-        let hooks = crate::kernel::HOOKS.into_iter();
-        page.hooks = hooks
-            .map(|hook| (hook, !not_attached.contains(&hook)))
-            .collect();
-        page.text()
-    }
-}
-
-impl State {
-    fn page(&mut self, snapshot: &Snapshot, status: &Status) -> Page {
-        let names = &self.names;
-        let pair = |workload: u64, destination: &DestinationKey| {
-            (names.destination(destination), names.workload(workload))
-        };
-        let ledgers = snapshot
-            .workloads
-            .iter()
-            .map(|(key, ledger)| (*key, pair(key.workload, &key.destination), ledger.counts));
-        let pairs = self.series.update(ledgers, Instant::now());
-        let shown = self.series.destinations();
-
-        let mut destinations: BTreeMap<String, Destination> = BTreeMap::new();
-        let mut gauges: BTreeMap<Pair, Gauges> = BTreeMap::new();
-        for destination in &status.destinations {
-            let name = destination.destination.as_str();
-            if !shown.contains(name) || name == OTHER {
-                continue;
-            }
-            let entry = destinations.entry(name.to_owned()).or_default();
-            entry.amplification = destination.amplification;
-            entry.balance = destination.budget.map(|budget| budget.balance);
-            let half_open = |state: BreakerState| state == BreakerState::HalfOpen;
-            entry.probes_under_way = destination
-                .endpoints
-                .iter()
-                .filter(|e| half_open(e.breaker.state))
-                .count() as u64;
-            for endpoint in &destination.endpoints {
-                let gauge = gauges
-                    .entry((name.to_owned(), endpoint.workload.clone()))
-                    .or_default();
-                gauge.breaker = gauge.breaker.max(Some(endpoint.breaker.state));
-            }
-        }
-        for (key, ledger) in &snapshot.destinations {
-            if let Some(destination) = destinations.get_mut(&names.destination(key)) {
-                destination.latency = Some(Histogram::of(ledger));
-            }
-        }
-        let rules: HashMap<_, _> = snapshot
-            .endpoints
-            .iter()
-            .filter_map(|(key, ledger)| {
-                let group = u32::try_from(ledger.group).unwrap_or(0);
-                let rule = selected(ledger, snapshot.generation)?;
-                Some(((key.workload, key.destination(group)), rule))
-            })
-            .collect();
-        for (key, ledger) in &snapshot.workloads {
-            let gauge = gauges
-                .entry(pair(key.workload, &key.destination))
-                .or_default();
-            let limiter = ledger.view().limiter;
-            gauge.in_flight += limiter.in_flight(snapshot.at);
-            let rule = rules.get(&(key.workload, key.destination));
-            let policy = rule.and_then(|rule| self.in_force.effective.get(*rule as usize));
-            if let Some(limit) = policy.and_then(|policy| limiter.limit(&params(&policy.spec))) {
-                gauge.limit = Some(gauge.limit.map_or(limit, |least| least.min(limit)));
-            }
-        }
-        gauges.retain(|pair, _| self.series.shows(pair));
-        Page {
-            pairs,
-            destinations,
-            gauges,
-            losses: snapshot.losses,
-            fill: snapshot.fill.clone(),
-            ..Page::default()
-        }
-    }
-}
 
 impl Page {
     /// As OpenMetrics text.
-    fn text(self) -> Result<String> {
+    pub fn text(self) -> Result<String> {
         let mut registry = Registry::with_prefix("retry_governor");
         registry.register_collector(Box::new(self));
         let mut text = String::new();
@@ -420,7 +263,7 @@ impl Page {
 
     fn daemon(&self, e: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let [applied, refused] = self.reloads;
-        let reloads = [("applied", applied), ("refused", refused)];
+        let reloads = [("success", applied), ("failure", refused)];
         counters(
             e,
             "policy_reloads",
@@ -504,126 +347,4 @@ fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
         family.encode_family(&labels)?.encode_gauge(&value)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page() -> Page {
-        let mut counts = [0; count::ALL];
-        counts[count::FIRST] = 900;
-        counts[count::RETRY] = 100;
-        counts[count::CONNECT + Outcome::NoAnswer as usize] = 3;
-        counts[count::EXCHANGE + Outcome::Success as usize] = 850;
-        counts[count::DENIED + Reason::RetryAfter as usize] = 4;
-        counts[count::WOULD_DENY + Reason::Budget as usize] = 5;
-        counts[count::WOULD_DENY_SUCCEEDED] = 2;
-        counts[count::TRIPPED] = 1;
-        counts[count::PROBE_SENT] = 6;
-        counts[count::PROBE_SUCCESS] = 1;
-        counts[count::PROBE_FAILURE] = 2;
-        let pair = ("auth".to_owned(), "/a.service".to_owned());
-        let mut ledger = DestinationLedger::default();
-        ledger.latency[0] = 2;
-        ledger.latency[7] = 3;
-        ledger.latency[OCTAVES * 4 - 1] = 1;
-        ledger.latency_sum = 1_500_000;
-        let destination = Destination {
-            amplification: Some(1.11),
-            balance: Some(37.0),
-            latency: Some(Histogram::of(&ledger)),
-            probes_under_way: 1,
-        };
-        Page {
-            pairs: [(pair.clone(), counts)].into(),
-            destinations: [("auth".to_owned(), destination)].into(),
-            gauges: [(
-                pair,
-                Gauges {
-                    breaker: Some(BreakerState::Open),
-                    limit: Some(8),
-                    in_flight: 2,
-                },
-            )]
-            .into(),
-            reloads: [2, 1],
-            losses: [7, 0, 0, 0],
-            fill: vec![Fill {
-                map: "ENDPOINTS",
-                entries: 1,
-                capacity: 16_384,
-            }],
-            hooks: vec![("connect4", true), ("connect6", false)],
-        }
-    }
-
-    #[test]
-    fn the_page_has_the_names_and_labels_of_the_contract() {
-        let text = page().text().unwrap();
-        for line in [
-            r#"retry_governor_attempts_total{destination="auth",workload="/a.service",level="connect",kind="first"} 900"#,
-            r#"retry_governor_attempts_total{destination="auth",workload="/a.service",level="connect",kind="retry"} 100"#,
-            r#"retry_governor_outcomes_total{destination="auth",workload="/a.service",level="connect",outcome="no_answer"} 3"#,
-            r#"retry_governor_outcomes_total{destination="auth",workload="/a.service",level="request",outcome="success"} 850"#,
-            r#"retry_governor_denied_total{destination="auth",workload="/a.service",reason="retry_after",mode="enforce"} 4"#,
-            r#"retry_governor_denied_total{destination="auth",workload="/a.service",reason="budget",mode="audit"} 5"#,
-            r#"retry_governor_denied_again_total{destination="auth",workload="/a.service"} 0"#,
-            r#"retry_governor_would_deny_outcomes_total{destination="auth",outcome="succeeded"} 2"#,
-            r#"retry_governor_amplification_ratio{destination="auth"} 1.11"#,
-            r#"retry_governor_budget_balance{destination="auth"} 37.0"#,
-            r#"retry_governor_breaker_state{destination="auth",workload="/a.service"} 2"#,
-            r#"retry_governor_breaker_transitions_total{destination="auth",from="closed",to="open"} 1"#,
-            r#"retry_governor_probes_total{destination="auth",result="success"} 1"#,
-            r#"retry_governor_probes_total{destination="auth",result="failure"} 2"#,
-            r#"retry_governor_probes_total{destination="auth",result="expired"} 2"#,
-            r#"retry_governor_concurrency_limit{destination="auth",workload="/a.service"} 8"#,
-            r#"retry_governor_in_flight{destination="auth",workload="/a.service"} 2"#,
-            r#"retry_governor_exchange_duration_seconds_sum{destination="auth"} 1.5"#,
-            r#"retry_governor_exchange_duration_seconds_count{destination="auth"} 6"#,
-            r#"retry_governor_exchange_duration_seconds_bucket{le="0.000064",destination="auth"} 2"#,
-            r#"retry_governor_exchange_duration_seconds_bucket{le="0.000128",destination="auth"} 5"#,
-            r#"retry_governor_exchange_duration_seconds_bucket{le="+Inf",destination="auth"} 6"#,
-            r#"retry_governor_policy_reloads_total{result="applied"} 2"#,
-            r#"retry_governor_policy_reloads_total{result="refused"} 1"#,
-            "retry_governor_events_lost_total 7",
-            r#"retry_governor_map_entries{map="ENDPOINTS"} 1"#,
-            r#"retry_governor_map_capacity{map="ENDPOINTS"} 16384"#,
-            r#"retry_governor_hook_attached{hook="connect4"} 1"#,
-            r#"retry_governor_hook_attached{hook="connect6"} 0"#,
-        ] {
-            assert!(
-                text.lines().any(|written| written == line),
-                "{line}\nis not in\n{text}"
-            );
-        }
-        assert!(text.contains("retry_governor_build_info{version=\""));
-        assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn no_name_is_described_twice_and_none_ends_in_total_twice() {
-        let text = page().text().unwrap();
-        let mut described: Vec<_> = text
-            .lines()
-            .filter(|line| line.starts_with("# TYPE"))
-            .collect();
-        let all = described.len();
-        described.sort_unstable();
-        described.dedup();
-        assert_eq!(described.len(), all);
-        assert!(!text.contains("_total_total"));
-    }
-
-    #[test]
-    fn what_a_workload_is_called_can_not_break_the_page() {
-        let mut page = page();
-        let pair = ("auth".to_owned(), "/odd\"name\\x2d\n.service".to_owned());
-        page.pairs.insert(pair, [0; count::ALL]);
-        let text = page.text().unwrap();
-        assert!(
-            text.contains(r#"workload="/odd\"name\\x2d\n.service""#),
-            "{text}"
-        );
-    }
 }

@@ -1,0 +1,200 @@
+//! What is ordered now, as it is shown.
+
+use governor_core::key::OrderKey;
+use governor_core::order::{Order, hold};
+use governor_core::units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::eventlog::rfc3339;
+use super::names::Names;
+use super::node::Node;
+use super::operators::time_of;
+use super::orders::{self, Hold};
+use super::scope::shown_destination;
+use crate::kernel::now;
+
+/// `GET /v1/orders`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderList {
+    /// Orders that are not over.
+    pub orders: Vec<OrderShown>,
+}
+
+/// One order, as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrderShown {
+    /// The destination; absent: every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// The workload; absent: every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Retries off, or returning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<RetriesShown>,
+    /// Load shed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shed: Option<ShedShown>,
+    /// A breaker that is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<BreakerShown>,
+}
+
+/// Retries off, or returning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetriesShown {
+    /// Percent admitted now.
+    pub percent: u32,
+    /// When all are admitted again.
+    pub expires_at: String,
+}
+
+/// Load shed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShedShown {
+    /// Percent refused.
+    pub percent: f64,
+    /// Only retries.
+    pub retries_only: bool,
+    /// Until when.
+    pub expires_at: String,
+}
+
+/// A breaker that is held.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BreakerShown {
+    /// How.
+    pub state: Hold,
+    /// Until when.
+    pub expires_at: String,
+}
+
+/// An order as it is shown at `now`; `None` where nothing is left of it.
+fn shown(names: &Names, key: &OrderKey, order: &Order, now: Nanos) -> Option<OrderShown> {
+    let at = |nanos| rfc3339(time_of(Nanos(nanos)));
+    let percent = order.retries_percent(now);
+    let retries_end = orders::ends(&Order {
+        shed_until: 0,
+        hold_until: 0,
+        ..*order
+    });
+    let retries = (percent < 100 || now < Nanos(order.off_until)).then(|| RetriesShown {
+        percent,
+        expires_at: at(retries_end.0),
+    });
+    let shed = (now.0 < order.shed_until).then(|| ShedShown {
+        percent: f64::from(order.shed_share) / 100.0,
+        retries_only: order.shed_retries_only != 0,
+        expires_at: at(order.shed_until),
+    });
+    let state = match order.held(now) {
+        hold::OPEN => Some(Hold::Open),
+        hold::CLOSED => Some(Hold::Closed),
+        _ => None,
+    };
+    let breaker = state.map(|state| BreakerShown {
+        state,
+        expires_at: at(order.hold_until),
+    });
+    let nothing = retries.is_none() && shed.is_none() && breaker.is_none();
+    (!nothing).then(|| OrderShown {
+        destination: shown_destination(key, names),
+        workload: (key.workload != 0).then(|| names.workload(key.workload)),
+        retries,
+        shed,
+        breaker,
+    })
+}
+
+impl Node {
+    /// What is ordered now.
+    pub fn orders(&self) -> OrderList {
+        let state = self.state();
+        let now = now();
+        let mut orders: Vec<_> = state
+            .governor
+            .orders()
+            .iter()
+            .filter_map(|(key, order)| shown(&state.names, key, order, now))
+            .collect();
+        orders.sort_by(|a, b| (&a.destination, &a.workload).cmp(&(&b.destination, &b.workload)));
+        OrderList { orders }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::operators::NOTHING;
+    use crate::daemon::scope::ANYWHERE;
+    use crate::policy::rules::Group;
+    use governor_core::key::DestinationKey;
+
+    #[test]
+    fn an_order_is_shown_with_what_is_left_of_it() {
+        let auth = Group {
+            policy: "p".to_owned(),
+            name: "auth".to_owned(),
+        };
+        let names = Names {
+            groups: [(7, auth)].into(),
+            ..Names::default()
+        };
+        let key = OrderKey {
+            workload: 0,
+            destination: DestinationKey {
+                group: 7,
+                ..ANYWHERE
+            },
+        };
+        let now = now();
+        let later = now.0 + 60_000_000_000;
+        let order = Order {
+            shed_until: later,
+            shed_share: 3_050,
+            hold: hold::OPEN,
+            hold_until: now.0,
+            ..NOTHING
+        };
+        let shown_now = shown(&names, &key, &order, now).unwrap();
+        assert_eq!(shown_now.destination.as_deref(), Some("auth"));
+        assert_eq!(shown_now.shed.map(|shed| shed.percent), Some(30.5));
+        assert_eq!((shown_now.breaker, shown_now.retries), (None, None));
+        assert_eq!(shown(&names, &key, &order, Nanos(later)), None);
+    }
+
+    #[test]
+    fn retries_that_return_are_shown_until_all_are_back() {
+        let now = now();
+        let order = Order {
+            off_from: 1,
+            off_until: now.0,
+            stage_every: 60_000_000_000,
+            stages: [10, 50, 0, 0, 0, 0, 0, 0],
+            ..NOTHING
+        };
+        let key = OrderKey {
+            workload: 0,
+            destination: ANYWHERE,
+        };
+        let percent = |at: u64| {
+            let shown = shown(
+                &Names::default(),
+                &key,
+                &order,
+                Nanos(now.0 + at * 1_000_000_000),
+            );
+            shown
+                .and_then(|order| order.retries)
+                .map(|retries| retries.percent)
+        };
+        assert_eq!(
+            [percent(0), percent(61), percent(121)],
+            [Some(10), Some(50), None]
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! What operators order.
+
+use super::*;
+
+#[test]
+fn retries_off_is_confirmed_shown_and_taken_back() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    let unconfirmed = node.ctl(["retries", "off"]);
+    assert_eq!(code(&unconfirmed), Some(2));
+    assert!(error(&unconfirmed).contains("--yes"));
+
+    let off = node
+        .ctl(["retries", "off", "--yes", "--for", "10m"])
+        .expect_success();
+    assert!(off.stdout.contains("off for 10m"), "{}", off.stdout);
+    let status = node.status();
+    assert_eq!(
+        (&status["retries"]["state"], &status["retries"]["percent"]),
+        (&Value::from("Disabled"), &Value::from(0))
+    );
+    assert!(status["retries"]["expiresAt"].is_string());
+    let shown = node.ctl(["retries", "status"]).expect_success();
+    assert!(shown.stdout.contains("0 % of retries"), "{}", shown.stdout);
+    let orders: Vec<_> = events(&node)
+        .into_iter()
+        .filter(|event| event["kind"] == "Order")
+        .collect();
+    assert_eq!(orders[0]["by"]["uid"], 0, "{orders:?}");
+    assert!(
+        orders[0]["by"]["pid"].is_number() && orders[0]["until"].is_string(),
+        "{orders:?}"
+    );
+
+    node.ctl(["retries", "on"]).expect_success();
+    assert_eq!(node.status()["retries"]["state"], "Enabled");
+}
+
+#[test]
+fn an_order_that_nothing_will_come_of_says_so() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", &ENFORCE.replace("Enforce", "Audit"));
+    let _daemon = node.start_daemon();
+    let ordered = node
+        .ctl(["breaker", "open", "127.0.0.1:8080"])
+        .expect_success();
+    assert!(
+        ordered.stdout.contains("destination auth")
+            && ordered.stdout.contains("nothing will be refused"),
+        "{}",
+        ordered.stdout
+    );
+}
+
+#[test]
+fn shedding_everything_refuses_first_tries_until_it_is_off() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    let _server = lab.line_server(PORT, Behaviour::Answer);
+    let mut caller = lab.caller(PORT, Speech::Line);
+    assert_eq!(caller.call().outcome, Outcome::Ok);
+    assert_eq!(
+        code(&node.ctl(["shed", "100"])),
+        Some(2),
+        "shedding needs an end"
+    );
+    node.ctl(["shed", "100", "--destination", "auth", "--for", "10m"])
+        .expect_success();
+    assert_eq!(caller.call().outcome, Outcome::Refused);
+    let status = node.status();
+    assert_eq!(destination_of(&status, "auth")["denied"]["shed"], 1);
+    node.ctl(["shed", "off", "--destination", "auth"])
+        .expect_success();
+    assert_eq!(caller.call().outcome, Outcome::Ok);
+}
+
+#[test]
+fn an_order_ends_by_itself_and_is_then_forgotten() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    let _server = lab.line_server(PORT, Behaviour::Answer);
+    let mut caller = lab.caller(PORT, Speech::Line);
+    node.ctl(["breaker", "open", "auth", "--for", "1s"])
+        .expect_success();
+    assert_eq!(caller.call().outcome, Outcome::Refused);
+    thread::sleep(Duration::from_millis(1100));
+    assert_eq!(caller.call().outcome, Outcome::Ok);
+    eventually("the end is told", || heard(&node, "Order", "has ended"));
+    assert_eq!(request(&node, "GET /v1/orders", "").1, "{\"orders\":[]}");
+}
+
+#[test]
+fn a_breaker_that_is_held_closed_lets_a_storm_through() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    let unlimited = "spec:\n  concurrency: {mode: Disabled}\n  retryConstraint: {mode: Disabled}";
+    node.write_policy("auth.yaml", &ENFORCE.replace("spec:", unlimited));
+    let _daemon = node.start_daemon();
+    node.ctl(["breaker", "close", "auth"]).expect_success();
+    let syns = lab.count_syns(PORT);
+    assert_eq!((storm(&lab), syns.count()), (40, 40));
+    node.ctl(["breaker", "auto", "auth"]).expect_success();
+    storm(&lab);
+    let syns = lab.count_syns(PORT);
+    storm(&lab);
+    assert!(syns.count() < 10, "{} passed", syns.count());
+}
+
+#[test]
+fn orders_for_what_is_not_there_are_refused_in_one_line() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    let _daemon = node.start_daemon();
+    for arguments in [
+        ["breaker", "open", "nobody", "--for", "1m"],
+        ["shed", "10", "--for=1m", "--destination", "nobody"],
+        ["shed", "10", "--for=1m", "--workload", "/nobody.service"],
+    ] {
+        let refused = node.ctl(arguments);
+        assert_eq!(code(&refused), Some(1), "{arguments:?}");
+        assert!(error(&refused).contains("nobody"), "{}", refused.stderr);
+    }
+}
