@@ -190,8 +190,12 @@ impl Drop for Scoped {
 /// cgroup they may not.
 fn usable(path: &Path) -> io::Result<PathBuf> {
     match fs::create_dir(path) {
-        // A dead process of our pid left it.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        // A dead process of our pid left it, or one in another pid namespace
+        // uses it: then it is not empty.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_dir(path)?;
+            fs::create_dir(path)?;
+        }
         made => made?,
     }
     let kind = fs::read_to_string(path.join("cgroup.type")).unwrap_or_default();

@@ -29,7 +29,6 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a command with its retries governed
     Exec(exec::ExecArgs),
     /// Check, show or start policies
     Policy(policy::PolicyArgs),

@@ -39,14 +39,14 @@ const IDLE: Duration = Duration::from_secs(900);
   retry-governor exec --mode Audit --json-summary out.json -- java -jar app.jar
   retry-governor exec --policy auth.yaml --budget 20 -- python3 worker.py")]
 pub struct ExecArgs {
-    /// Policy file, repeatable; none: the default policy in Enforce mode.
-    /// Its `workloads` are ignored: the command is the workload
+    /// Policy file, repeatable; none: the default policy, enforced. `workloads`
+    /// in it is ignored: the command is the workload
     #[arg(long, value_name = "FILE")]
     policy: Vec<PathBuf>,
-    /// Enforce, Audit (deny nothing, count what would be denied) or Disabled
+    /// Instead of the policy's; Audit denies nothing and counts what it would
     #[arg(long, value_parser = modes())]
     mode: Option<Mode>,
-    /// Retries allowed as a share of successes, 0 to 100
+    /// Instead of the policy's: retries as a share of successes, 0 to 100
     #[arg(long, value_name = "PERCENT", value_parser = budget)]
     budget: Option<Percent>,
     /// Write the summary as JSON, in the shape of `status --json`

@@ -4,6 +4,8 @@
 //! the names of things, [`table`] and [`summary`] show it to people.
 
 mod build;
+mod clock;
+mod destination;
 mod histogram;
 pub mod model;
 mod summary;
