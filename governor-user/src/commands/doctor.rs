@@ -12,7 +12,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::cgroup;
-use crate::daemon::verify::POINTS;
+use crate::daemon::verify::{self, POINTS};
 use crate::errors::{Exit, Failure, Result};
 use crate::kernel::{Governor, HOOKS, LoadOptions, at_point, missing_capabilities, pins};
 
@@ -152,10 +152,8 @@ fn checks() -> Vec<Check> {
     let mut checks = vec![
         kernel(&release),
         kernel_types(),
-        root.as_ref().map_or_else(
-            |failure| Check::failed("cgroup2", failure),
-            |root| Check::ok("cgroup2", root.display().to_string()),
-        ),
+        root.as_deref()
+            .map_or_else(|failure| Check::failed("cgroup2", failure), cgroup_root),
         privileges(),
         set_retval(),
         bpffs(),
@@ -192,6 +190,18 @@ fn kernel_types() -> Check {
             error.to_string(),
             "a reset is told from a timeout with less certainty; CONFIG_DEBUG_INFO_BTF brings it",
         ),
+    }
+}
+
+fn cgroup_root(root: &Path) -> Check {
+    match verify::is_host_root(root) {
+        Ok(true) => Check::ok("cgroup2", root.display().to_string()),
+        Ok(false) => Check::degraded(
+            "cgroup2",
+            format!("{} is the root of a cgroup namespace", root.display()),
+            "`run` can't govern the node from here; the host's cgroup namespace can",
+        ),
+        Err(failure) => Check::failed("cgroup2", &failure),
     }
 }
 

@@ -125,3 +125,102 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::routing::get;
+    use std::os::unix::net::UnixStream;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::{Instant, timeout};
+
+    /// Serves on a socket of its own; `/stream` never ends.
+    fn start(scratch: &std::path::Path) -> std::path::PathBuf {
+        let path = scratch.join("s.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let endless = async |Extension(streaming): Extension<Streaming>| {
+            streaming.begin();
+            Body::from_stream(futures_util::stream::pending::<Result<&str, io::Error>>())
+        };
+        let who = async |Extension(peer): Extension<Peer>| peer.uid.to_string();
+        tokio::spawn(serve(
+            listener,
+            Router::new()
+                .route("/who", get(who))
+                .route("/stream", get(endless)),
+        ));
+        path
+    }
+
+    async fn connect(path: &std::path::Path, request: &str) -> tokio::net::UnixStream {
+        let mut stream = tokio::net::UnixStream::connect(path).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn read(mut stream: tokio::net::UnixStream) -> String {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    const WHO: &str = "GET /who HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_handler_knows_who_asks() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = start(scratch.path());
+        let answer = read(connect(&path, WHO).await).await;
+        assert!(
+            answer.ends_with(&nix::unistd::getuid().to_string()),
+            "{answer}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_never_ends_and_a_client_that_says_nothing_are_cut_off() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = start(scratch.path());
+        for request in ["", "GET /who HTTP/1.1\r\nX-Slow: "] {
+            let began = Instant::now();
+            let mut stream = connect(&path, request).await;
+            let mut answer = Vec::new();
+            timeout(HEAD_WITHIN * 2, stream.read_to_end(&mut answer))
+                .await
+                .unwrap()
+                .unwrap();
+            assert!(began.elapsed() >= HEAD_WITHIN, "{request:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_lives_longer_than_other_connections() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = start(scratch.path());
+        let mut stream = connect(&path, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let mut head = [0; 16];
+        stream.read_exact(&mut head).await.unwrap();
+        let mut rest = Vec::new();
+        assert!(
+            timeout(LIFETIME * 3, stream.read_to_end(&mut rest))
+                .await
+                .is_err()
+        );
+    }
+
+    #[tokio::test]
+    async fn those_beyond_the_bound_wait_until_one_goes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = start(scratch.path());
+        let silent: Vec<_> = (0..CONNECTIONS)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        let waiting = tokio::spawn(read(connect(&path, WHO).await));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!waiting.is_finished());
+        drop(silent);
+        let answer = timeout(HEAD_WITHIN / 2, waiting).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}

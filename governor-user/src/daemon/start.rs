@@ -18,6 +18,7 @@ use super::node::{Node, State};
 use super::reload::{describe, read};
 use super::series::Series;
 use super::tree::Tree;
+use super::verify;
 use super::{OnExit, Options};
 use crate::cgroup;
 use crate::errors::{Failure, Result};
@@ -26,7 +27,14 @@ use crate::kernel::{Governor, LoadOptions, pins};
 /// The cgroup to govern.
 pub fn root(options: &Options) -> Result<PathBuf> {
     let Some(path) = &options.cgroup else {
-        return cgroup::root();
+        let root = cgroup::root()?;
+        if !verify::is_host_root(&root)? {
+            let why =
+                "this is a cgroup namespace: only what is in it would be governed, not the node";
+            return Err(Failure::missing(format!("cgroup {}", root.display()), why)
+                .hint("run it in the host's cgroup namespace, or name a --cgroup of this one"));
+        }
+        return Ok(root);
     };
     // Says what is wrong with it, if anything is.
     cgroup::level(path)?;

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use aya_obj::generated::bpf_attach_type;
 
+use crate::cgroup;
+use crate::errors::Result;
 use crate::kernel::at_point;
 
 /// Attach points of a cgroup, for our hooks and for others'.
@@ -28,6 +30,15 @@ pub const POINTS: [(&str, bpf_attach_type); 12] = [
     ("sendmsg6", bpf_attach_type::BPF_CGROUP_UDP6_SENDMSG),
     ("device", bpf_attach_type::BPF_CGROUP_DEVICE),
 ];
+
+/// The root of the whole hierarchy has the inode 1; the root of a cgroup
+/// namespace looks just like it in mountinfo, but has another (measured on 6.18).
+const HOST_ROOT: u64 = 1;
+
+/// Whether `root` is the root of the host's hierarchy, not of a namespace.
+pub fn is_host_root(root: &Path) -> Result<bool> {
+    Ok(cgroup::id(root)? == HOST_ROOT)
+}
 
 /// The hooks whose program is not attached to the cgroup, of (hook, program id).
 pub fn missing<'a>(

@@ -15,6 +15,7 @@ fn a_killed_daemon_leaves_the_programs_judging_and_its_successor_takes_over() {
     );
     let daemon = node.start_daemon();
     storm(&lab);
+    node.ctl(["retries", "off", "--yes"]).expect_success();
     daemon.crash();
     let syns = lab.count_syns(PORT);
     let tries = storm(&lab);
@@ -32,6 +33,7 @@ fn a_killed_daemon_leaves_the_programs_judging_and_its_successor_takes_over() {
         auth["offered"]["firstTries"].as_u64() > Some(40),
         "ledgers are taken over: {auth}"
     );
+    assert_eq!(status["retries"]["state"], "Disabled", "orders are kept");
     let (_, metrics) = node.get("/metrics");
     assert!(metrics.contains("retry_governor_hook_attached{hook=\"connect4\"} 1"));
     daemon.stop().expect_success();

@@ -39,6 +39,29 @@ fn retries_off_is_confirmed_shown_and_taken_back() {
 }
 
 #[test]
+fn retries_that_were_off_return_in_stages() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    let order = "{\"state\":\"Disabled\",\"for\":\"1s\",\"stages\":[10,50],\"every\":\"2s\"}";
+    assert_eq!(request(&node, "PUT /v1/retries", order).0, 200);
+    let stage = || {
+        let status = node.status();
+        (
+            status["retries"]["state"].clone(),
+            status["retries"]["percent"].clone(),
+        )
+    };
+    assert_eq!(stage(), ("Disabled".into(), 0.into()));
+    for (state, percent) in [("Restoring", 10), ("Restoring", 50), ("Enabled", 100)] {
+        eventually("the next stage", || {
+            stage() == (state.into(), percent.into())
+        });
+    }
+}
+
+#[test]
 fn an_order_that_nothing_will_come_of_says_so() {
     let lab = Lab::new();
     let node = Node::new(&lab);

@@ -180,3 +180,19 @@ fn workloads_are_named_and_selected_by_their_cgroup_also_new_ones() {
         (&Value::from("/other.service"), &Value::from(15))
     );
 }
+
+#[test]
+fn a_host_that_does_not_resolve_is_said_and_holds_up_nothing() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    let hosts = "hosts: [localhost, nowhere.invalid]";
+    node.write_policy(
+        "auth.yaml",
+        &ENFORCE.replace("cidrs: [127.0.0.1/32]", hosts),
+    );
+    let daemon = node.start_daemon();
+    storm(&lab);
+    assert_eq!(destination_of(&node.status(), "auth")["mode"], "Enforce");
+    let said = daemon.stop().expect_success().stderr;
+    assert!(said.contains("host nowhere.invalid: "), "{said}");
+}
