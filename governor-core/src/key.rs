@@ -16,6 +16,8 @@ pub mod map {
     pub const LEASES: &str = "LEASES";
     /// Thread id to `ThreadHistory`.
     pub const THREADS: &str = "THREADS";
+    /// Cgroup id of a workload to the number of its endpoints.
+    pub const QUOTAS: &str = "QUOTAS";
     /// Cgroup id to [`super::CgroupEntry`].
     pub const CGROUPS: &str = "CGROUPS";
     /// Index to `Params`; two generations of [`super::MAX_RULES`].
@@ -38,6 +40,10 @@ pub mod map {
 
 /// Policies at most.
 pub const MAX_RULES: u32 = 1024;
+/// Endpoints of one workload at most: what it contacts beyond passes unseen,
+/// so that a workload which contacts the whole network fills only its own part
+/// of the map.
+pub const MAX_ENDPOINTS_OF_ONE: u64 = 2048;
 /// A rule that says: leave alone.
 pub const EXEMPT: u32 = u32::MAX;
 
@@ -257,6 +263,20 @@ impl Selection {
             .pack()
         {
             Some(rule)
+        } else {
+            None
+        }
+    }
+
+    /// The rule an endpoint was last judged by, if that was in this generation.
+    #[inline(always)]
+    pub fn last<C: crate::cell::Cell>(
+        endpoint: &EndpointLedger<C>,
+        generation: u32,
+    ) -> Option<u32> {
+        let word = endpoint.selection.load();
+        if word & VALID != 0 && word >> 48 == generation as u64 & 0xffff {
+            Some(word as u32)
         } else {
             None
         }

@@ -8,11 +8,12 @@ use aya_ebpf::{
     maps::lpm_trie::{Key, LpmTrie},
 };
 use governor_core::{
+    cell::Cell as _,
     event::Event,
     evidence::ThreadHistory,
     key::{
-        CgroupEntry, Config, DestinationKey, EndpointKey, MAX_RULES, OrderKey, PortKey, RuleKey,
-        RuleValue, WorkloadKey, loss,
+        CgroupEntry, Config, DestinationKey, EndpointKey, MAX_ENDPOINTS_OF_ONE, MAX_RULES,
+        OrderKey, PortKey, RuleKey, RuleValue, WorkloadKey, loss,
     },
     lease::Lease,
     ledger::{DestinationLedger, EndpointLedger, WorkloadLedger},
@@ -37,6 +38,8 @@ pub static DESTINATIONS: HashMap<DestinationKey, DestinationLedger<MapCell>, 819
     HashMap::new();
 #[btf_map]
 pub static LEASES: HashMap<DestinationKey, Lease<MapCell>, 8192, LAZY> = HashMap::new();
+#[btf_map]
+pub static QUOTAS: HashMap<u64, MapCell, 16384, LAZY> = HashMap::new();
 #[btf_map]
 pub static THREADS: LruHashMap<u64, ThreadHistory<MapCell>, 16384> = LruHashMap::new();
 #[btf_map]
@@ -119,11 +122,46 @@ macro_rules! find_or_create {
     };
 }
 
-find_or_create!(endpoint, ENDPOINTS, EndpointKey, EndpointLedger);
+find_or_create!(new_endpoint, ENDPOINTS, EndpointKey, EndpointLedger);
 find_or_create!(workload, WORKLOADS, WorkloadKey, WorkloadLedger);
 find_or_create!(destination, DESTINATIONS, DestinationKey, DestinationLedger);
 find_or_create!(lease, LEASES, DestinationKey, Lease);
 find_or_create!(thread, THREADS, u64, ThreadHistory);
+
+/// The ledger of an endpoint, created if new and within its workload's quota.
+#[inline(always)]
+pub fn endpoint(key: &EndpointKey) -> Option<&'static EndpointLedger<MapCell>> {
+    // SAFETY: as in `find_or_create`.
+    if let Some(found) = unsafe { ENDPOINTS.get(key) } {
+        return Some(found);
+    }
+    if !within_quota(key.workload) {
+        lost(loss::LEDGER_FULL);
+        return None;
+    }
+    new_endpoint(key)
+}
+
+/// Counts a new endpoint of a workload. The daemon corrects the count when it
+/// collects what nobody uses.
+#[inline(never)]
+fn within_quota(workload: u64) -> bool {
+    let mut tries = 0;
+    while tries < 2 {
+        // SAFETY: only changed through its atomic word.
+        if let Some(count) = unsafe { QUOTAS.get(workload) } {
+            if count.load() >= MAX_ENDPOINTS_OF_ONE {
+                return false;
+            }
+            count.add(1);
+            return true;
+        }
+        // Full, or another CPU was first: the second look tells.
+        let _ = QUOTAS.insert(workload, MapCell::default(), BPF_NOEXIST as u64);
+        tries += 1;
+    }
+    false
+}
 
 /// Sends an event to the daemon. A full ring loses it, and says so.
 #[inline(always)]

@@ -10,7 +10,7 @@ use governor_core::{
 use crate::{
     caller::Caller,
     cell::MapCell,
-    maps::{PARAMS, PORTS, RULES, exact},
+    maps::{CONFIG, PARAMS, PORTS, RULES, exact},
 };
 
 /// Index into `PARAMS` of a rule in the generation in force.
@@ -23,6 +23,21 @@ pub const fn index(config: &Config, rule: u32) -> u32 {
 #[inline(always)]
 pub fn params(index: u32) -> Option<&'static Params> {
     PARAMS.get(index)
+}
+
+/// The parameters an outcome is settled by: those its endpoint was last judged
+/// by, else those its attempt was admitted under. A connection may outlive the
+/// policy it was made under, and two generations later its place is another's.
+#[inline(always)]
+pub fn settling(endpoint: &EndpointLedger<MapCell>, admitted: u32) -> Option<&'static Params> {
+    let current = match CONFIG.get(0) {
+        Some(config) => match Selection::last(endpoint, config.generation) {
+            Some(rule) if rule != EXEMPT => index(config, rule),
+            _ => admitted,
+        },
+        None => admitted,
+    };
+    params(current)
 }
 
 /// The rule for an endpoint: what it keeps from before, or a search of the trie

@@ -79,11 +79,10 @@ pub fn judge(
     let Some(workload) = maps::workload(&workload_key) else {
         return FAILED_OPEN;
     };
+    // Where the map of leases is full (counted) the law keeps probes to one per
+    // workload; letting everything pass would be a storm without a breaker.
     let closed = matches!(endpoint.breaker.view().state, State::Closed);
     let lease = if closed { None } else { lease_of(key) };
-    if !closed && lease.is_none() {
-        return FAILED_OPEN;
-    }
     let ledgers = Ledgers {
         endpoint,
         workload,
@@ -134,10 +133,6 @@ pub fn end(record: &mut Record, now: Nanos, level: Level, outcome: Outcome, bega
 
 #[inline(never)]
 fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, micros: u64) -> u64 {
-    let Some(p) = policy::params(record.rule) else {
-        lost(loss::NO_POLICY);
-        return 0;
-    };
     let key = &record.endpoint;
     let destination_key = key.destination(record.group);
     let workload_key = WorkloadKey {
@@ -149,6 +144,10 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         maps::workload(&workload_key),
         maps::destination(&destination_key),
     ) else {
+        return 0;
+    };
+    let Some(p) = policy::settling(endpoint, record.rule) else {
+        lost(loss::NO_POLICY);
         return 0;
     };
     let lease = if record.has(flag::PROBE) {

@@ -9,6 +9,7 @@ use governor_core::key::{Config, map};
 use super::maps::{Maps, map_failed};
 use super::{Governor, HOOKS, blame, btf, pins};
 use crate::errors::{Failure, Result};
+use crate::policy::select::MOST_ENTRIES;
 
 /// The kernel programs, built with this binary.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!(env!("GOVERNOR_OBJECT"));
@@ -24,7 +25,7 @@ pub struct LoadOptions {
 }
 
 /// Sizes of the maps that grow with traffic; none: as the object says.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Capacity {
     /// Workload x ip:port, and workload x destination.
     pub endpoints: Option<u32>,
@@ -34,6 +35,19 @@ pub struct Capacity {
     pub cgroups: Option<u32>,
     /// Entries of the rule trie, both generations.
     pub rules: Option<u32>,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self {
+            endpoints: None,
+            destinations: None,
+            cgroups: None,
+            // The trie takes memory by entry: whatever compiles fits, while two
+            // generations are in it.
+            rules: u32::try_from(2 * MOST_ENTRIES).ok(),
+        }
+    }
 }
 
 impl Capacity {

@@ -34,6 +34,7 @@ pub(super) struct Maps {
     pub workloads: Table<WorkloadKey, WorkloadLedger>,
     pub destinations: Table<DestinationKey, DestinationLedger>,
     pub leases: Table<DestinationKey, Lease>,
+    pub quotas: Table<u64, u64>,
     pub cgroups: Table<u64, CgroupEntry>,
     pub params: Array<MapData, Wire<Params>>,
     pub ports: Table<PortKey, u32>,
@@ -55,6 +56,7 @@ impl Maps {
             workloads: take(ebpf, map::WORKLOADS)?,
             destinations: take(ebpf, map::DESTINATIONS)?,
             leases: take(ebpf, map::LEASES)?,
+            quotas: take(ebpf, map::QUOTAS)?,
             cgroups: take(ebpf, map::CGROUPS)?,
             params: take(ebpf, map::PARAMS)?,
             ports: take(ebpf, map::PORTS)?,
@@ -86,7 +88,13 @@ fn broken(name: &str, why: impl std::fmt::Display) -> Failure {
 /// An operation on a map that failed.
 pub(super) fn map_failed(name: &str, error: MapError) -> Failure {
     match &error {
-        MapError::SyscallError(call) if call.io_error.raw_os_error() == Some(libc::E2BIG) => {
+        // Hash maps say the one, tries the other.
+        MapError::SyscallError(call)
+            if matches!(
+                call.io_error.raw_os_error(),
+                Some(libc::E2BIG | libc::ENOSPC)
+            ) =>
+        {
             Failure::failed(format!("map {name}"), "it is full")
         }
         _ => Failure::failed(format!("map {name}"), causes(&error)),

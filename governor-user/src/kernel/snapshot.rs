@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use aya::maps::{IterableMap as _, RingBuf};
+use aya::maps::{IterableMap as _, MapError, RingBuf};
 use bytemuck::Pod;
 use governor_core::key::{
     DestinationKey, EndpointKey, OrderKey, Selection, WorkloadKey, loss, map,
@@ -117,16 +117,41 @@ impl Governor {
                 stale(lease.view().touched().0)
             })?,
         ];
+        self.correct_quotas()?;
         Ok(gone.iter().sum())
+    }
+
+    /// Tells the kernel how many endpoints each workload has left. One that is
+    /// created meanwhile is missed until the next time.
+    fn correct_quotas(&mut self) -> Result<()> {
+        let (endpoints, _) = read(map::ENDPOINTS, &self.maps.endpoints)?;
+        let mut counts: HashMap<u64, u64> = HashMap::new();
+        for (key, _) in endpoints {
+            *counts.entry(key.workload).or_default() += 1;
+        }
+        let (quotas, _) = read(map::QUOTAS, &self.maps.quotas)?;
+        for (workload, counted) in quotas {
+            let left = counts.get(&workload).copied().unwrap_or(0);
+            let done = if left == 0 {
+                self.maps.quotas.remove(&Wire(workload))
+            } else if left != counted {
+                self.maps.quotas.insert(Wire(workload), Wire(left), 0)
+            } else {
+                Ok(())
+            };
+            match done {
+                Ok(()) | Err(MapError::KeyNotFound) => {}
+                Err(error) => return Err(map_failed(map::QUOTAS, error)),
+            }
+        }
+        Ok(())
     }
 }
 
 /// The policy that an endpoint was last judged by: index of its parameters, if
 /// that generation is still in force.
 pub fn selected(endpoint: &EndpointLedger, generation: u32) -> Option<u32> {
-    // The class it was selected for is its own witness.
-    let class = (endpoint.selection >> 33) as u32;
-    Selection::kept(&endpoint.view(), generation, class)
+    Selection::last(&endpoint.view(), generation)
 }
 
 /// Every entry, once. When the entry that the kernel is asked to go on from is
