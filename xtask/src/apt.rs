@@ -38,8 +38,13 @@ pub fn install(needs: &[Need], elsewhere: &str) -> Result<()> {
             packages.join(" ")
         );
     }
-    run(apt_get()?.arg("update"))?;
+    update()?;
     run(apt_get()?.args(INSTALL).args(&packages))
+}
+
+/// Brings apt's lists up to date.
+pub fn update() -> Result<()> {
+    run(apt_get()?.arg("update"))
 }
 
 /// `apt-get` as root, which asks nothing.

@@ -5,15 +5,17 @@
 
 mod apt;
 mod commands;
+mod demo;
 mod needs;
 mod run;
 mod steps;
 mod tree;
+mod vm;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use commands::{build, setup, test};
+use commands::{build, demo as demo_command, setup, test, vmtest};
 
 /// Developer commands of the retry governor
 #[derive(Parser)]
@@ -31,6 +33,13 @@ enum Command {
     Build(build::Args),
     /// Format check, lints, docs, and every test (kernel tests as root)
     Test(test::Args),
+    /// The product with its defaults on a machine of its own: Debian 12's kernel 6.1, emulated
+    Vmtest(vmtest::Args),
+    /// Show a retry storm without and with the governor, on real traffic
+    Demo(demo_command::Args),
+    /// The part of the demo that runs as root
+    #[command(hide = true)]
+    DemoStage(demo_command::StageArgs),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +47,9 @@ fn main() -> ExitCode {
         Command::Setup(args) => setup::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Vmtest(args) => vmtest::run(&args),
+        Command::Demo(args) => return demo_command::run(&args),
+        Command::DemoStage(args) => return demo_command::stage(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -117,6 +117,18 @@ pub fn clippy() -> Need {
     )
 }
 
+/// What the demo runs.
+pub fn demo() -> Vec<Need> {
+    vec![
+        need("curl", "a caller: `curl --retry`", Sign::Program("curl")),
+        need(
+            "iproute2",
+            "the demo's own network namespace",
+            Sign::Program("ip"),
+        ),
+    ]
+}
+
 /// What the tests run: unmodified clients that retry, and network namespaces.
 pub fn tests() -> Vec<Need> {
     vec![
@@ -151,6 +163,22 @@ pub fn tests() -> Vec<Need> {
             "procps",
             "looks at the processes a test started",
             Sign::Program("ps"),
+        ),
+    ]
+}
+
+/// What `vmtest` needs.
+pub fn vm() -> Vec<Need> {
+    vec![
+        need(
+            "qemu-system-x86",
+            "the machine that the tests boot, emulated",
+            Sign::Program("qemu-system-x86_64"),
+        ),
+        need(
+            "cpio",
+            "packs that machine's file system",
+            Sign::Program("cpio"),
         ),
     ]
 }

@@ -1,5 +1,7 @@
 //! One file per command.
 
 pub mod build;
+pub mod demo;
 pub mod setup;
 pub mod test;
+pub mod vmtest;

@@ -34,6 +34,8 @@ pub struct Args {
 pub enum Purpose {
     /// What `cargo build` needs
     Build,
+    /// Also what the demo runs
+    Demo,
     /// Also the lints, and the clients that the tests run
     Tests,
 }
@@ -46,12 +48,14 @@ pub fn run(args: &Args) -> Result<()> {
 /// Sees to it that everything is there; says what is used.
 pub fn ensure(purpose: Purpose) -> Result<Toolchain> {
     let toolchain = toolchain()?;
-    if purpose == Purpose::Tests {
-        let missing = needs::missing(for_tests(&toolchain.compiler));
-        if !missing.is_empty() {
-            eprintln!("setup: packages that the tests need:");
-            apt::install(&missing, "install their like by hand")?;
-        }
+    let missing = needs::missing(match purpose {
+        Purpose::Build => Vec::new(),
+        Purpose::Demo => needs::demo(),
+        Purpose::Tests => for_tests(&toolchain.compiler),
+    });
+    if !missing.is_empty() {
+        eprintln!("setup: packages for what is run:");
+        apt::install(&missing, "install their like by hand")?;
     }
     eprintln!("setup: the kernel programs are built by {toolchain}");
     Ok(toolchain)

@@ -1,0 +1,6 @@
+//! A virtual machine to test in: its kernel, its file system, its console.
+
+pub mod archive;
+pub mod kernel;
+pub mod machine;
+pub mod verdict;
