@@ -32,6 +32,7 @@ pub mod artifact;
 pub mod bpffs;
 pub mod caller;
 pub mod cgroup;
+pub mod governed;
 pub mod governor;
 pub mod lab;
 mod names;

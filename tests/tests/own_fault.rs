@@ -1,0 +1,124 @@
+//! Two workloads, one destination. What one of them does to itself is not the other's affair.
+
+use std::thread;
+use std::time::Duration;
+
+use governor_tests::caller::Storm;
+use governor_tests::governed::denied;
+use governor_tests::governor::destination_of;
+use governor_tests::lab::Lab;
+use governor_tests::node::Node;
+use governor_tests::server::Behaviour;
+use governor_tests::storm::report::{Outcome, Report, monotonic_micros};
+use serde_json::Value;
+
+const PORT: u16 = 8080;
+const WRONG_PORT: u16 = 8081;
+const LIMIT: Duration = Duration::from_secs(60);
+/// What the issue allows until the other workload is served again.
+const SERVED_WITHIN: Duration = Duration::from_secs(9);
+
+/// Both ports are one destination: one budget, one reserve, one shed.
+const POLICY: &str = "\
+apiVersion: governor.dev/v1alpha1
+kind: RetryPolicy
+metadata: {name: shared}
+spec:
+  mode: Enforce
+  destinations: [{name: shared, cidrs: [127.0.0.1/32], ports: [8080, 8081]}]
+";
+
+/// The entry of a workload at the destination.
+#[track_caller]
+fn workload<'v>(destination: &'v Value, name: &str) -> &'v Value {
+    let workloads = destination["workloads"].as_array().into_iter().flatten();
+    let found = workloads.into_iter().find(|entry| {
+        entry["workload"]
+            .as_str()
+            .is_some_and(|path| path.ends_with(name))
+    });
+    found.expect("the destination knows the workload")
+}
+
+#[test]
+fn a_workload_that_fails_by_its_own_fault_costs_another_not_a_single_attempt() {
+    let lab = Lab::new();
+    let (broken, healthy) = (lab.cgroup().child("broken"), lab.cgroup().child("healthy"));
+    let _server = lab.http_server(PORT, Behaviour::Answer);
+    let node = Node::new(&lab);
+    node.write_policy("shared.yaml", POLICY);
+    let daemon = node.start_daemon();
+
+    let wrong = format!("loop 127.0.0.1:{WRONG_PORT} --rate 500 --for 10s");
+    let broken_storm = Storm::start(&wrong, &lab.place().in_cgroup(&broken));
+    let calls = format!("loop 127.0.0.1:{PORT} --speak http --rate 100 --for 10s --tries 3");
+    let calls = Storm::start(&calls, &lab.place().in_cgroup(&healthy)).finish(LIMIT);
+    let wrong = broken_storm.finish(LIMIT);
+
+    assert_eq!((calls.tries.len(), calls.count(Outcome::Ok)), (1000, 1000));
+    assert_eq!(wrong.count(Outcome::Refused), 5000);
+    let status = node.status();
+    let shared = destination_of(&status, "shared");
+    assert_eq!(workload(shared, "/healthy")["denied"], 0, "{shared}");
+    assert_eq!(workload(shared, "/healthy")["attempts"], 1000, "{shared}");
+    // All that was denied was the broken one's, and little of that reached the network.
+    assert_eq!(workload(shared, "/broken")["denied"], denied(shared));
+    assert!(denied(shared) > 4900, "{shared}");
+    daemon.stop().expect_success();
+}
+
+/// Two seconds of health, six of outage, and the time after. The calls of the healthy workload while
+/// another hammers `hammered`, and when the endpoint was back.
+fn outage(hammered: u16) -> (Report, u64) {
+    let lab = Lab::new();
+    let (broken, healthy) = (lab.cgroup().child("broken"), lab.cgroup().child("healthy"));
+    let server = lab.http_server(PORT, Behaviour::Answer);
+    let node = Node::new(&lab);
+    node.write_policy("shared.yaml", POLICY);
+    let daemon = node.start_daemon();
+
+    let hammer = format!("loop 127.0.0.1:{hammered} --rate 500 --for 20s");
+    let hammer = Storm::start(&hammer, &lab.place().in_cgroup(&broken));
+    let calls = format!("loop 127.0.0.1:{PORT} --speak http --rate 100 --for 20s");
+    let calls = Storm::start(&calls, &lab.place().in_cgroup(&healthy));
+    thread::sleep(Duration::from_secs(2));
+    server.set(Behaviour::Refuse);
+    thread::sleep(Duration::from_secs(6));
+    server.set(Behaviour::Answer);
+    let back = monotonic_micros();
+    let calls = calls.finish(LIMIT);
+    hammer.finish(LIMIT);
+    assert!(denied(destination_of(&node.status(), "shared")) > 0);
+    daemon.stop().expect_success();
+    (calls, back)
+}
+
+/// Served, and wholly so, for the rest of the load.
+#[track_caller]
+fn expect_served(calls: &Report, back: u64) {
+    let outage = calls.within(back - 4_000_000, Duration::from_secs(4));
+    assert_eq!(outage.count(Outcome::Ok), 0, "the endpoint was not down");
+    let after = calls.within(back, LIMIT);
+    let last = after.tries.iter().rfind(|each| each.outcome != Outcome::Ok);
+    let took = Duration::from_micros(last.map_or(0, |each| each.t - back));
+    println!("served again after {took:?}");
+    let rest = calls.within(back + SERVED_WITHIN.as_micros() as u64, LIMIT);
+    assert!(rest.tries.len() > 100, "{}", rest.tries.len());
+    assert_eq!(
+        rest.count(Outcome::Ok),
+        rest.tries.len(),
+        "only after {took:?}"
+    );
+}
+
+#[test]
+fn after_an_outage_the_other_is_served_again_within_9_s_while_one_goes_on_failing() {
+    let (calls, back) = outage(WRONG_PORT);
+    expect_served(&calls, back);
+}
+
+#[test]
+fn so_it_is_where_both_want_the_probe_of_the_same_endpoint() {
+    let (calls, back) = outage(PORT);
+    expect_served(&calls, back);
+}
