@@ -187,7 +187,7 @@ fn kernel_types() -> Check {
         Ok(_) => Check::ok("BTF", "/sys/kernel/btf/vmlinux"),
         Err(error) => Check::degraded(
             "BTF",
-            error.to_string(),
+            error.kind().to_string(),
             "a reset is told from a timeout with less certainty; CONFIG_DEBUG_INFO_BTF brings it",
         ),
     }
@@ -223,7 +223,7 @@ fn set_retval() -> Check {
         Ok(false) => Check::missing("set_retval", "the kernel has no bpf_set_retval", remedy),
         Err(error) => Check::missing(
             "set_retval",
-            format!("can't be asked: {error}"),
+            format!("can't be asked: {}", error),
             "run it as root",
         ),
     }
@@ -256,7 +256,7 @@ fn memlock(release: &str) -> Check {
             format!("{} KiB", soft >> 10),
             "ulimit -l unlimited",
         ),
-        Err(error) => Check::missing("memlock", error.to_string(), "ulimit -l unlimited"),
+        Err(error) => Check::missing("memlock", error.desc(), "ulimit -l unlimited"),
     }
 }
 
@@ -284,7 +284,7 @@ fn attach(root: &Path) -> Check {
         Err(error) => {
             return Check::missing(
                 "attach",
-                format!("no cgroup can be made: {error}"),
+                format!("no cgroup can be made: {}", error.kind()),
                 "run it as root, with a writable cgroup2",
             );
         }
@@ -311,7 +311,7 @@ fn others(root: &Path) -> Check {
     const CHECK: &str = "others";
     let root = match File::open(root) {
         Ok(root) => root,
-        Err(error) => return Check::missing(CHECK, error.to_string(), "run it as root"),
+        Err(error) => return Check::missing(CHECK, error.kind().to_string(), "run it as root"),
     };
     let names: Vec<_> = loaded_programs()
         .filter_map(|program| {
@@ -330,7 +330,11 @@ fn others(root: &Path) -> Check {
             // This kernel has no such point, so nobody is there.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => continue,
             Err(error) => {
-                return Check::missing(CHECK, format!("can't be asked: {error}"), "run it as root");
+                return Check::missing(
+                    CHECK,
+                    format!("can't be asked: {}", error.kind()),
+                    "run it as root",
+                );
             }
         };
         for id in &at.programs {

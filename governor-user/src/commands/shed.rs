@@ -14,7 +14,7 @@ use crate::policy::units::GoDuration;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   retry-governor shed 30 --destination auth --for 10m
-  retry-governor shed 100 --retries-only --workload /system.slice/legacy.service --for 5m
+  retry-governor shed 100 --retries-only --workload /a.service --for 5m
   retry-governor shed off")]
 pub struct ShedArgs {
     /// Percent of attempts to refuse, or `off`

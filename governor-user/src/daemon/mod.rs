@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
 async fn govern(options: &Options) -> Result<()> {
     // First: a signal that comes while starting must not leave things half-done.
     let mut signals = Signals::take()?;
-    let (state, _lock) = start::load(options)?;
+    let (state, mut claim) = start::load(options)?;
     let web = TcpListener::bind(options.listen)
         .await
         .map_err(|error| Failure::failed(format!("--listen {}", options.listen), error))?;
@@ -100,6 +100,7 @@ async fn govern(options: &Options) -> Result<()> {
     let root = start::root(options)?;
     let node = Arc::new(Node::new(root, options.policy_dir.clone(), state));
     start::attach(&node).await?;
+    claim.started();
 
     tokio::spawn(serve::serve(web, web::router(Arc::clone(&node))));
     tokio::spawn(serve::serve(control, control::router(Arc::clone(&node))));

@@ -42,24 +42,58 @@ pub fn root(options: &Options) -> Result<PathBuf> {
         .map_err(|error| Failure::failed(format!("cgroup {}", path.display()), error))
 }
 
+/// The node's pins are ours alone for as long as this lives. Until
+/// [`Self::started`], what was made while starting goes with it.
+#[derive(Debug)]
+pub struct Claim {
+    _lock: Lock,
+    leave_nothing: bool,
+}
+
+impl Claim {
+    /// From here on a crash leaves what a successor takes over.
+    pub fn started(&mut self) {
+        self.leave_nothing = false;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.leave_nothing {
+            // The failure that ended the start is the one to tell.
+            let _ = pins::remove_all(pins::BPFFS.as_ref());
+        }
+    }
+}
+
 /// Loads the programs, and takes over what a predecessor left.
-pub fn load(options: &Options) -> Result<(State, Lock)> {
+pub fn load(options: &Options) -> Result<(State, Claim)> {
     root(options)?;
     // Before anything is loaded: a wrong policy is refused with nothing done.
     read(&options.policy_dir)?;
     let bpffs = Path::new(pins::BPFFS);
-    let was_mounted = pins::is_mounted(bpffs);
+    let directory = pins::directory(bpffs);
+    let (was_mounted, had_pins) = (pins::is_mounted(bpffs), directory.exists());
     let governor = Governor::load(&LoadOptions {
         pins: Some(bpffs.to_owned()),
         ..LoadOptions::default()
-    })?;
+    });
+    let governor = match governor {
+        // It got as far as its pins: they go again with the claim.
+        Err(failure) if !directory.exists() => return Err(failure),
+        governor => governor,
+    };
+    let claim = Claim {
+        _lock: Lock::take(&directory)?,
+        leave_nothing: !had_pins,
+    };
+    let governor = governor?;
     if !was_mounted {
         log::say(format_args!(
             "mounted a BPF file system at {}",
             bpffs.display()
         ));
     }
-    let lock = Lock::take(&pins::directory(bpffs))?;
     if governor.generation() != 0 {
         log::say("takes over what a predecessor left: ledgers, breakers, orders");
     }
@@ -71,7 +105,7 @@ pub fn load(options: &Options) -> Result<(State, Lock)> {
         names: Names::default(),
         series: Series::new(options.max_series),
     };
-    Ok((state, lock))
+    Ok((state, claim))
 }
 
 /// Puts the policies in force and attaches.

@@ -171,3 +171,23 @@ fn doctor_finds_what_is_needed_and_leaves_nothing() {
     });
     assert_eq!(left.count(), 0);
 }
+
+#[test]
+fn a_start_that_fails_leaves_nothing() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    // The metrics address is taken.
+    let taken = lab
+        .netns()
+        .run(|| std::net::TcpListener::bind("127.0.0.1:9478"));
+    let failed = process::run(node.run_command(), &node.place(), LIMIT);
+    assert_eq!(code(&failed), Some(1));
+    assert!(error(&failed).contains("--listen"), "{}", failed.stderr);
+    drop(taken);
+    let nothing = process::run(retry_governor(["detach"]), &node.place(), LIMIT).expect_success();
+    assert!(
+        nothing.stdout.contains("nothing of ours"),
+        "{}",
+        nothing.stdout
+    );
+}
