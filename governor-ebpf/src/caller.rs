@@ -69,6 +69,14 @@ fn search(config: &Config, leaf: u64) -> Caller {
                 if entry.workload != 0 {
                     return belongs(entry, config);
                 }
+                if id == leaf {
+                    // A process right in a cgroup that only groups: it is a
+                    // workload of its own there.
+                    return Caller {
+                        workload: leaf,
+                        ..belongs(entry, config)
+                    };
+                }
                 return Caller {
                     workload: below,
                     class: 0,
