@@ -57,6 +57,23 @@ impl Signals {
         Ok(Self { events, before })
     }
 
+    /// The signal that asked us to end before there was a command to pass it to.
+    pub fn ended(&self) -> Option<Signal> {
+        const ENDING: [Signal; 4] = [
+            Signal::SIGHUP,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+        ];
+        while let Ok(Some(signal)) = self.events.get_ref().read_signal() {
+            let number = Signal::try_from(signal.ssi_signo.cast_signed()).ok();
+            if let Some(number) = number.filter(|number| ENDING.contains(number)) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
     async fn next(&self) -> io::Result<siginfo> {
         loop {
             let mut ready = self.events.readable().await?;
@@ -136,12 +153,16 @@ impl Foreground {
 
 /// The exit code of a command as a shell gives it: 128+N for signal N.
 pub fn code(status: ExitStatus) -> u8 {
-    let code = match (status.code(), status.signal()) {
-        (Some(code), _) => code,
-        (None, Some(signal)) => 128 + signal,
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
+        (None, Some(signal)) => signal_code(signal),
         (None, None) => 1,
-    };
-    u8::try_from(code & 0xff).unwrap_or(1)
+    }
+}
+
+/// The exit code of what a signal ended.
+pub fn signal_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(1)
 }
 
 #[cfg(test)]

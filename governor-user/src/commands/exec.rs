@@ -113,6 +113,9 @@ async fn govern(args: &ExecArgs, policies: Vec<Policy>) -> Result<ExitCode> {
         );
     }
     let mut session = Session::start(&cgroup, policies).await?;
+    if let Some(signal) = signals.ended() {
+        return Ok(ExitCode::from(foreground::signal_code(signal as i32)));
+    }
     let mut command = Foreground::start(&args.command, &cgroup, signals)?;
     let status = session.until(command.wait()).await?;
 
