@@ -15,7 +15,7 @@ mod vm;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use commands::{build, demo as demo_command, setup, test, vmtest};
+use commands::{bench, build, demo as demo_command, setup, test, vmtest};
 
 /// Developer commands of the retry governor
 #[derive(Parser)]
@@ -35,6 +35,8 @@ enum Command {
     Test(test::Args),
     /// The product with its defaults on a machine of its own: Debian 12's kernel 6.1, emulated
     Vmtest(vmtest::Args),
+    /// Measure what the kernel programs cost; reports, judges nothing
+    Bench(bench::Args),
     /// Show a retry storm without and with the governor, on real traffic
     Demo(demo_command::Args),
     /// The part of the demo that runs as root
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Build(args) => build::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Vmtest(args) => vmtest::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Demo(args) => return demo_command::run(&args),
         Command::DemoStage(args) => return demo_command::stage(&args),
     };

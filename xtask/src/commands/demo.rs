@@ -76,8 +76,8 @@ fn try_run(args: &Args) -> Result<ExitCode> {
     let record = directory.join("run.json");
     if !args.redraw {
         setup::ensure(Purpose::Demo)?.build()?;
-        run::run(cargo().args(["build", "--bins", "--package=governor-user"]))?;
-        run::run(cargo().args(["build", "--bins", "--package=governor-tests"]))?;
+        // As `cargo xtask test` builds it: the second of the two finds it done.
+        run::run(cargo().args(["build", "--workspace"]))?;
         fs::create_dir_all(&directory)?;
         let played = play(&record, &directory.join("governor.json"))?;
         if !played.success() {
@@ -105,10 +105,10 @@ fn play(record: &Path, summary: &Path) -> Result<ExitStatus> {
         ..
     } = Plan::STORM;
     println!(
-        "\nA service that can answer {} requests a second, from one queue. Callers that know\n\
-         nothing of the governor use 80 % of that; they wait a second and retry three times.\n\
-         After {} s the service stalls for {} s. Twice, about a minute in all, in a network\n\
-         namespace and a cgroup of its own.",
+        "\nA service answers {} requests a second, from one queue. Callers that know\n\
+         nothing of the governor ask for 80 % of that; they wait a second for an answer\n\
+         and retry three times. After {} s the service stalls for {} s. This is played\n\
+         twice, 70 s in all, in a network namespace and a cgroup of its own.",
         capacity.0, healthy.0, stall.0,
     );
     if run::user()? == User::Other {

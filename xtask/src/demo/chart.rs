@@ -14,16 +14,16 @@ use super::{
 const COLUMN: Seconds = Seconds(0.5);
 const SIZE: Size = Size {
     width: 880.0,
-    height: 400.0,
+    height: 412.0,
 };
 const PLOT: Size = Size {
     width: 384.0,
     height: 220.0,
 };
-const TOP: f64 = 104.0;
+const TOP: f64 = 122.0;
 const LEFT: [f64; 2] = [46.0, 480.0];
 /// Room above the highest line, for the words in the plot.
-const HEADROOM: f64 = 1.16;
+const HEADROOM: f64 = 1.12;
 
 // Orange and blue are told apart by everyone; the grey is readable on both grounds.
 const LOAD: &str = "#e8710a";
@@ -139,23 +139,24 @@ impl Panel {
         let right = self.left + PLOT.width;
         let figures = Figures::of(scene);
         svg.text(At(self.left, 58.0), Style::Heading, title);
+        let goodput = text::percent(figures.goodput_share);
         svg.text(
             At(self.left, 78.0),
             Style::Goodput,
+            &format!("goodput after the stall {goodput}, {}", recovery(&figures)),
+        );
+        svg.text(
+            At(self.left, 96.0),
+            Style::Load,
             &format!(
-                "goodput after the stall {}, {}",
-                text::percent(figures.goodput_share),
-                recovery(&figures)
+                "from the stall on {:.1} tries a call reach the service",
+                figures.amplification
             ),
         );
 
         let (from, to) = (self.x(scene.stall.from), self.x(scene.stall.to));
         svg.shade(At(from, TOP), At(to, bottom));
-        svg.text(
-            At((from + to) / 2.0, TOP + 16.0),
-            Style::Middle,
-            "service stalls",
-        );
+        svg.text(At((from + to) / 2.0, TOP + 16.0), Style::Middle, "stall");
 
         let step = tick(self.scale.top.0, 5);
         for tick in ticks(step, self.scale.top.0) {
@@ -175,9 +176,13 @@ impl Panel {
             );
         }
 
-        svg.area(&self.points(&lines.load), bottom);
-        svg.polyline(&self.points(&lines.load), LOAD);
-        svg.polyline(&self.points(&lines.good), GOODPUT);
+        let (load, good) = (self.points(&lines.load), self.points(&lines.good));
+        let ground: Vec<At> = good.iter().map(|At(x, _)| At(*x, bottom)).collect();
+        svg.band(&good, &ground, GOODPUT);
+        // What of the load was of use to nobody.
+        svg.band(&load, &good, LOAD);
+        svg.polyline(&load, LOAD);
+        svg.polyline(&good, GOODPUT);
         let y = self.y(run.plan.capacity);
         svg.line(At(self.left, y), At(right, y), Stroke::Capacity);
     }
@@ -206,11 +211,7 @@ fn legend(svg: &mut Svg) {
         svg.text(At(x + 32.0, y), Style::Plain, words);
         x += width;
     }
-    svg.text(
-        At(LEFT[1] + PLOT.width, y),
-        Style::End,
-        "per second, over time",
-    );
+    svg.text(At(LEFT[1] + PLOT.width, y), Style::End, "per second");
 }
 
 /// A round distance between ticks, so that there are at most `most`.
@@ -234,6 +235,7 @@ enum Style {
     Title,
     Heading,
     Goodput,
+    Load,
     Plain,
     Middle,
     End,
@@ -279,6 +281,7 @@ impl Svg {
             Style::Title => format!("fill=\"{TEXT}\" font-size=\"15\""),
             Style::Heading => format!("fill=\"{TEXT}\" font-size=\"15\" font-weight=\"bold\""),
             Style::Goodput => format!("fill=\"{GOODPUT}\" font-size=\"13\""),
+            Style::Load => format!("fill=\"{LOAD}\" font-size=\"13\""),
             Style::Plain => format!("fill=\"{TEXT}\""),
             Style::Middle => format!("fill=\"{TEXT}\" text-anchor=\"middle\""),
             Style::End => format!("fill=\"{TEXT}\" text-anchor=\"end\""),
@@ -320,13 +323,11 @@ impl Svg {
         ));
     }
 
-    /// From a line down to the ground.
-    fn area(&mut self, points: &[At], ground: f64) {
-        let ends = [points.last(), points.first()];
-        let corners = ends.into_iter().flatten().map(|At(x, _)| At(*x, ground));
-        let outline: Vec<At> = points.iter().copied().chain(corners).collect();
+    /// Between two lines.
+    fn band(&mut self, upper: &[At], lower: &[At], color: &str) {
+        let outline: Vec<At> = upper.iter().chain(lower.iter().rev()).copied().collect();
         self.push(format_args!(
-            "<polygon points=\"{}\" fill=\"{LOAD}\" fill-opacity=\"0.18\"/>",
+            "<polygon points=\"{}\" fill=\"{color}\" fill-opacity=\"0.2\"/>",
             joined(&outline)
         ));
     }

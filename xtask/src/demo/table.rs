@@ -30,7 +30,7 @@ pub fn table(run: &Run) -> String {
             }),
         ),
         (
-            "tries that reached the service, from the stall on",
+            "tries at the service, from the stall on",
             each(|it| count(it.attempts)),
         ),
         (
@@ -57,11 +57,12 @@ pub fn table(run: &Run) -> String {
     for (name, [without, with]) in &rows {
         out += &line(name, without, with);
     }
+    out += "Calls and their tries are the legacy client's; the service also counts curl's.\n";
     out
 }
 
 fn line(name: &str, without: &str, with: &str) -> String {
-    format!("{name:<50}{without:>15}{with:>15}\n")
+    format!("{name:<46}{without:>16}{with:>18}\n")
 }
 
 fn duration_of(seconds: f64) -> String {
@@ -108,8 +109,8 @@ pub fn verdict(run: &Run) -> (String, Verdict) {
     let mut words = String::new();
     words += &match without.recovery {
         None => format!(
-            "Without the governor the service is not back {} s after its stall: at {:.1} times\n\
-             the load it answers callers who have left.\n",
+            "Without the governor the service is not back {} s after its stall: each call\n\
+             sends {:.1} tries, and it answers callers who have left.\n",
             run.plan.after.0, without.amplification
         ),
         Some(after) => format!(
@@ -120,11 +121,11 @@ pub fn verdict(run: &Run) -> (String, Verdict) {
     };
     words += &match with.recovery {
         Some(after) => format!(
-            "With it goodput is whole {} after the end of the stall.\n",
+            "With the governor goodput is whole {} after the end of the stall.\n",
             duration_of(after.0)
         ),
         None => format!(
-            "With it goodput is not whole again within {} s either.\n",
+            "With the governor goodput is not whole again within {} s either.\n",
             run.plan.after.0
         ),
     };
@@ -172,9 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn the_table_fits_80_columns() {
-        for row in table(&run(Seconds(100.0), Seconds(11.0))).lines() {
-            assert_eq!(row.chars().count(), 80, "{row}");
+    fn the_table_and_the_words_fit_80_columns() {
+        let run = run(Seconds(100.0), Seconds(11.0));
+        for row in table(&run).lines().chain(verdict(&run).0.lines()) {
+            assert!(row.chars().count() <= 80, "{row}");
         }
     }
 

@@ -75,16 +75,29 @@ fn newest<'a>(packages: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 /// not write there, and complain of that.
 fn download(package: &str, home: &Path) -> Result<PathBuf> {
     let mut apt = Command::new("apt-get");
-    apt.args(["--quiet=1", "-o", "APT::Sandbox::User=root", "download", package]);
+    apt.args([
+        "--quiet=1",
+        "-o",
+        "APT::Sandbox::User=root",
+        "download",
+        package,
+    ]);
     run::run(apt.current_dir(home))?;
-    find(home, |name| name.starts_with(package) && name.ends_with(".deb"))?
-        .with_context(|| format!("apt has not downloaded {package}"))
+    find(home, |name| {
+        name.starts_with(package) && name.ends_with(".deb")
+    })?
+    .with_context(|| format!("apt has not downloaded {package}"))
 }
 
 /// Takes the image out of the package.
 fn unpack(package: &Path, home: &Path) -> Result<()> {
     let unpacked = home.join("unpacked");
-    run::run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&unpacked))?;
+    run::run(
+        Command::new("dpkg-deb")
+            .arg("--extract")
+            .arg(package)
+            .arg(&unpacked),
+    )?;
     if let Some(image) = image_in(&unpacked.join("boot"))? {
         fs::rename(&image, home.join(name_of(&image)))?;
     }
