@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use governor_tests::governed::{self, Governed, denied};
+use governor_tests::governed::{self, Governed, denied, failures};
 use governor_tests::lab::Lab;
 use governor_tests::server::Behaviour;
 use governor_tests::storm::report::{Outcome, Report, Try, monotonic_micros};
@@ -91,7 +91,9 @@ fn a_blackholed_destination_costs_one_probe_per_period_and_callers_fail_fast() {
     assert!(told.latency(99.0) < Duration::from_millis(10));
     let destination = dark.governed.executed.destination("127.0.0.1:8080");
     assert!(denied(destination) >= told.tries.len() as u64);
-    assert!(destination["failures"]["timeout"].as_u64() > Some(20));
+    // Each connect whose caller lost patience was seen as what it is.
+    let gave_up = report.count(Outcome::ConnectTimeout);
+    assert_eq!(destination["failures"]["timeout"], gave_up, "{destination}");
 
     // One probe at a time, and one per open period, counted from when it was sent.
     for pair in probes.windows(2) {
@@ -128,4 +130,27 @@ fn without_the_governor_every_caller_hangs() {
     let report = lab.storm(&load, LIMIT);
     assert_eq!(report.count(Outcome::ConnectTimeout), 100);
     assert!(report.latency(1.0) >= PATIENCE);
+}
+
+/// Three sequential connects into the hole, each with this patience: how many count as failures.
+fn timeouts_with_a_patience_of(patience: Duration) -> u64 {
+    let lab = Lab::new();
+    let _hole = lab.blackhole(PORT);
+    let load = format!(
+        "tries 127.0.0.1:{PORT} --tries 3 --connect-timeout {}ms",
+        patience.as_millis()
+    );
+    let governed = governed::storm(&lab, &[], &load, LIMIT);
+    assert_eq!(governed.report.count(Outcome::ConnectTimeout), 3);
+    failures(governed.executed.destination("127.0.0.1:8080"))
+}
+
+#[test]
+fn a_second_of_patience_counts_also_where_the_callers_clock_runs_a_little_early() {
+    assert_eq!(timeouts_with_a_patience_of(Duration::from_millis(950)), 3);
+}
+
+#[test]
+fn a_caller_that_leaves_early_has_reasons_of_its_own_and_is_no_evidence() {
+    assert_eq!(timeouts_with_a_patience_of(Duration::from_millis(300)), 0);
 }

@@ -7,6 +7,7 @@ use governor_tests::caller::Storm;
 use governor_tests::governed::denied;
 use governor_tests::governor::destination_of;
 use governor_tests::lab::Lab;
+use governor_tests::netns::Netns;
 use governor_tests::node::Node;
 use governor_tests::server::Behaviour;
 use governor_tests::storm::report::{Outcome, Report, monotonic_micros};
@@ -67,18 +68,33 @@ fn a_workload_that_fails_by_its_own_fault_costs_another_not_a_single_attempt() {
     daemon.stop().expect_success();
 }
 
+/// What is wrong with the other workload.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// It calls a port where nobody listens.
+    WrongPort,
+    /// It calls the very endpoint, from where nothing ever answers: a network of its own, as if it
+    /// were firewalled. Both want the one probe of that ip:port.
+    CutOff,
+}
+
 /// Two seconds of health, six of outage, and the time after. The calls of the healthy workload while
-/// another hammers `hammered`, and when the endpoint was back.
-fn outage(hammered: u16) -> (Report, u64) {
+/// another hammers, and when the endpoint was back.
+fn outage(fault: Fault) -> (Report, u64) {
     let lab = Lab::new();
+    let elsewhere = Netns::create();
     let (broken, healthy) = (lab.cgroup().child("broken"), lab.cgroup().child("healthy"));
     let server = lab.http_server(PORT, Behaviour::Answer);
     let node = Node::new(&lab);
     node.write_policy("shared.yaml", POLICY);
     let daemon = node.start_daemon();
 
-    let hammer = format!("loop 127.0.0.1:{hammered} --rate 500 --for 20s");
-    let hammer = Storm::start(&hammer, &lab.place().in_cgroup(&broken));
+    let (port, place) = match fault {
+        Fault::WrongPort => (WRONG_PORT, lab.place()),
+        Fault::CutOff => (PORT, lab.place().in_netns(&elsewhere)),
+    };
+    let hammer = format!("loop 127.0.0.1:{port} --rate 500 --for 20s");
+    let hammer = Storm::start(&hammer, &place.in_cgroup(&broken));
     let calls = format!("loop 127.0.0.1:{PORT} --speak http --rate 100 --for 20s");
     let calls = Storm::start(&calls, &lab.place().in_cgroup(&healthy));
     thread::sleep(Duration::from_secs(2));
@@ -87,15 +103,18 @@ fn outage(hammered: u16) -> (Report, u64) {
     server.set(Behaviour::Answer);
     let back = monotonic_micros();
     let calls = calls.finish(LIMIT);
-    hammer.finish(LIMIT);
+    let hammer = hammer.finish(LIMIT);
+    assert_eq!(hammer.count(Outcome::Refused), hammer.tries.len());
     assert!(denied(destination_of(&node.status(), "shared")) > 0);
     daemon.stop().expect_success();
     (calls, back)
 }
 
-/// Served, and wholly so, for the rest of the load.
+/// Served before the outage, and again after it, wholly and for the rest of the load.
 #[track_caller]
 fn expect_served(calls: &Report, back: u64) {
+    let health = calls.within(back - 8_000_000, Duration::from_millis(1_500));
+    assert_eq!(health.count(Outcome::Ok), health.tries.len());
     let outage = calls.within(back - 4_000_000, Duration::from_secs(4));
     assert_eq!(outage.count(Outcome::Ok), 0, "the endpoint was not down");
     let after = calls.within(back, LIMIT);
@@ -112,13 +131,13 @@ fn expect_served(calls: &Report, back: u64) {
 }
 
 #[test]
-fn after_an_outage_the_other_is_served_again_within_9_s_while_one_goes_on_failing() {
-    let (calls, back) = outage(WRONG_PORT);
+fn after_an_outage_the_other_is_served_again_within_9_s_while_one_calls_a_wrong_port() {
+    let (calls, back) = outage(Fault::WrongPort);
     expect_served(&calls, back);
 }
 
 #[test]
-fn so_it_is_where_both_want_the_probe_of_the_same_endpoint() {
-    let (calls, back) = outage(PORT);
+fn so_it_is_while_one_that_is_cut_off_for_good_wants_the_same_probe() {
+    let (calls, back) = outage(Fault::CutOff);
     expect_served(&calls, back);
 }
