@@ -29,6 +29,7 @@
 )]
 
 pub mod artifact;
+pub mod bench;
 pub mod bpffs;
 pub mod caller;
 pub mod cgroup;

@@ -1,0 +1,214 @@
+//! The process that is measured: a client and a server on loopback, in one process, so that one clock
+//! has all they cost. Wall time on a busy machine says nothing; CPU time does.
+//!
+//! It takes orders on standard input, one a line, and answers each with one line.
+
+use std::io::{self, BufRead, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+
+use super::kernel::REFUSING;
+use crate::place::Place;
+
+const REQUEST: [u8; 64] = [b'q'; 64];
+const ANSWER: [u8; 256] = [b'a'; 256];
+/// Exchanges before a measurement: both ends are awake and the window is open.
+const WARM_UP: u32 = 20;
+
+/// What the worker is to do, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Connect, one exchange, close.
+    Short(u32),
+    /// Exchanges on one connection; opening and closing it are not measured.
+    Exchanges(u32),
+    /// Connects to a port where nothing listens.
+    Refused(u32),
+}
+
+impl Load {
+    fn line(self) -> String {
+        match self {
+            Self::Short(times) => format!("short {times}"),
+            Self::Exchanges(times) => format!("exchanges {times}"),
+            Self::Refused(times) => format!("refused {times}"),
+        }
+    }
+
+    /// How often.
+    pub fn times(self) -> u32 {
+        let (Self::Short(times) | Self::Exchanges(times) | Self::Refused(times)) = self;
+        times
+    }
+}
+
+impl FromStr for Load {
+    type Err = anyhow::Error;
+
+    fn from_str(line: &str) -> Result<Self> {
+        let (what, times) = line.split_once(' ').context("an order has two words")?;
+        let times = times.parse()?;
+        Ok(match what {
+            "short" => Self::Short(times),
+            "exchanges" => Self::Exchanges(times),
+            "refused" => Self::Refused(times),
+            _ => bail!("no such order: {what}"),
+        })
+    }
+}
+
+/// Which CPUs the two threads may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Cpus {
+    /// The scheduler decides, as for most programs.
+    Any,
+    /// One for both: nothing is woken across CPUs, so an exchange costs least by itself and our part
+    /// of it is largest.
+    One,
+}
+
+/// The worker, seen from outside. Dropping it ends the process.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    orders: ChildStdin,
+    answers: io::Lines<io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Worker {
+    /// Starts this very program as a worker.
+    pub fn start(place: &Place<'_>, cpus: Cpus) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("worker")
+            .arg(match cpus {
+                Cpus::Any => "any",
+                Cpus::One => "one",
+            })
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        place.settle(&mut command);
+        let mut child = command.spawn().context("the worker does not start")?;
+        let orders = child.stdin.take().context("no standard input")?;
+        let answers = child.stdout.take().context("no standard output")?;
+        Ok(Self {
+            child,
+            orders,
+            answers: io::BufReader::new(answers).lines(),
+        })
+    }
+
+    /// Lets it work; the CPU time of one connect or exchange.
+    pub fn cpu(&mut self, load: Load) -> Result<Duration> {
+        writeln!(self.orders, "{}", load.line())?;
+        let line = self.answers.next().context("the worker has ended")??;
+        let nanos = line.parse().map_err(|_| anyhow!("{line}"))?;
+        Ok(Duration::from_nanos(nanos) / load.times())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It has ended by itself if these fail.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The worker, seen from inside: works until its standard input ends.
+pub fn work(cpus: Cpus) -> Result<()> {
+    if cpus == Cpus::One {
+        let mut one = CpuSet::new();
+        one.set(last_cpu()?)?;
+        sched_setaffinity(Pid::from_raw(0), &one).context("no CPU of its own")?;
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let server = listener.local_addr()?;
+    thread::spawn(move || serve(&listener));
+    for line in io::stdin().lines() {
+        match run(line?.parse()?, server) {
+            Ok(spent) => println!("{}", spent.as_nanos()),
+            Err(error) => println!("{error:#}"),
+        }
+    }
+    Ok(())
+}
+
+fn last_cpu() -> Result<usize> {
+    Ok(thread::available_parallelism()?.get() - 1)
+}
+
+fn run(load: Load, server: SocketAddr) -> Result<Duration> {
+    match load {
+        Load::Short(times) => {
+            let before = cpu()?;
+            for _ in 0..times {
+                exchange(&mut connect(server)?)?;
+            }
+            Ok(cpu()? - before)
+        }
+        Load::Exchanges(times) => {
+            let mut connection = connect(server)?;
+            for _ in 0..WARM_UP {
+                exchange(&mut connection)?;
+            }
+            let before = cpu()?;
+            for _ in 0..times {
+                exchange(&mut connection)?;
+            }
+            Ok(cpu()? - before)
+        }
+        Load::Refused(times) => {
+            let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, REFUSING));
+            let before = cpu()?;
+            for _ in 0..times {
+                if TcpStream::connect(nobody).is_ok() {
+                    bail!("something listens on port {REFUSING}");
+                }
+            }
+            Ok(cpu()? - before)
+        }
+    }
+}
+
+fn connect(server: SocketAddr) -> Result<TcpStream> {
+    let connection = TcpStream::connect(server)?;
+    connection.set_nodelay(true)?;
+    Ok(connection)
+}
+
+fn exchange(connection: &mut TcpStream) -> Result<()> {
+    connection.write_all(&REQUEST)?;
+    connection.read_exact(&mut [0; ANSWER.len()])?;
+    Ok(())
+}
+
+/// One connection after the other, each until its client closes.
+fn serve(listener: &TcpListener) {
+    for connection in listener.incoming().flatten() {
+        // The client sees whatever goes wrong here.
+        let _ = answer(connection);
+    }
+}
+
+fn answer(mut connection: TcpStream) -> Result<()> {
+    connection.set_nodelay(true)?;
+    let mut request = [0; REQUEST.len()];
+    while connection.read_exact(&mut request).is_ok() {
+        connection.write_all(&ANSWER)?;
+    }
+    Ok(())
+}
+
+/// CPU time of this process, the kernel's part included.
+fn cpu() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
+}
