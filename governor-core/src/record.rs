@@ -23,6 +23,8 @@ pub mod flag {
     pub const SYN_REPEATED: u32 = 64;
     /// The policy only observes.
     pub const WATCHED: u32 = 128;
+    /// The thread's history has it that this attempt succeeded.
+    pub const TOLD: u32 = 256;
 }
 
 /// The record of one governed socket. Overwritten whole at each connect:

@@ -6,7 +6,7 @@
 use crate::breaker::{Level, Move, Probed};
 use crate::cell::Cell;
 use crate::judge::Ledgers;
-use crate::ledger::count;
+use crate::ledger::{EndpointLedger, WorkloadLedger, count};
 use crate::params::Params;
 use crate::units::{Millis, Nanos};
 use crate::verdict::{Outcome, Settled, Ticket};
@@ -43,9 +43,34 @@ pub enum Audited {
     Watched,
 }
 
+/// Whether an ending says nothing: a connect, where exchanges are answered. A
+/// stalled application still accepts, so it proves nothing and earns nothing.
+#[inline(always)]
+pub fn says_nothing<C: Cell>(e: &Ending, endpoint: &EndpointLedger<C>) -> bool {
+    matches!(e.level, Level::Connect)
+        && matches!(e.outcome, Outcome::Success)
+        && matches!(e.audited, Audited::Admitted)
+        && e.probe.is_none()
+        && endpoint.answers()
+}
+
+/// Settles an ending that says nothing; the destination is not needed for it.
+#[inline(always)]
+pub fn settle_nothing<C: Cell>(p: &Params, e: &Ending, workload: &WorkloadLedger<C>) {
+    workload.bump(count::CONNECT + Outcome::Success as usize);
+    if e.entered.0 != 0 {
+        workload.limiter.leave(e.now, e.entered);
+    }
+    workload.limiter.tick(p, e.now);
+}
+
 /// Settles an attempt.
 #[inline(always)]
 pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
+    if says_nothing(e, l.endpoint) {
+        settle_nothing(p, e, l.workload);
+        return Settled { moved: Move::None };
+    }
     let base = match e.level {
         Level::Connect => count::CONNECT,
         Level::Exchange => count::EXCHANGE,
@@ -107,12 +132,7 @@ fn success<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     if matches!(e.level, Level::Exchange) {
         l.endpoint.answers.store(1);
     }
-    // Where exchanges are answered, a connect alone proves nothing and earns
-    // nothing: a stalled application still accepts.
     let counts = matches!(e.level, Level::Exchange) || !l.endpoint.answers();
-    if !counts && e.probe.is_none() {
-        return Move::None;
-    }
     let generation = e.probe.map(|ticket| ticket.breaker);
     let mut moved = Move::None;
     if counts || e.probe.is_some() {

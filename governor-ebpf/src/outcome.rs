@@ -170,6 +170,13 @@ fn moved(ctx: &SockOpsContext, record: &mut Record, from: u32, to: u32) {
     }
     if from == ESTABLISHED && to == FIN_WAIT1 {
         record.flags |= flag::CLOSING;
+        if record.asked == 0 && record.entered == 0 && !record.has(flag::PROBE) {
+            // Nothing is outstanding, and nothing can be asked any more.
+            record.flags |= flag::OVER;
+            // A callback more is no harm.
+            let _ = ctx.set_cb_flags(0);
+            return;
+        }
         if record.asked != 0 && closed_for_good(ctx) {
             let now = now();
             let outcome = given_up(record, now);
@@ -271,18 +278,21 @@ fn unconnected(ctx: &SockOpsContext, record: &Record, now: Nanos) -> Outcome {
     }
 }
 
-/// Tells the thread's history how its attempt ended.
+/// Tells the thread's history how its attempt ended. What it knows already it
+/// is not told again: each exchange of a long connection would look it up.
 #[inline(always)]
-pub fn thread_ended(record: &Record, now: Nanos, outcome: Outcome) {
-    if matches!(outcome, Outcome::Cancelled) {
+pub fn thread_ended(record: &mut Record, now: Nanos, outcome: Outcome) {
+    let success = matches!(outcome, Outcome::Success);
+    if matches!(outcome, Outcome::Cancelled) || success && record.has(flag::TOLD) {
         return;
+    }
+    if success {
+        record.flags |= flag::TOLD;
+    } else {
+        record.flags &= !flag::TOLD;
     }
     // SAFETY: histories are only changed through their atomic words.
     if let Some(history) = unsafe { maps::THREADS.get(record.thread) } {
-        history.ended(
-            record.thread_attempt,
-            now.stamp(),
-            matches!(outcome, Outcome::Success),
-        );
+        history.ended(record.thread_attempt, now.stamp(), success);
     }
 }

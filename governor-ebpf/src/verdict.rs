@@ -12,7 +12,7 @@ use governor_core::{
     order::Order,
     params::Params,
     record::{Record, flag},
-    settle::{Audited, Ending, settle},
+    settle::{Audited, Ending, says_nothing, settle, settle_nothing},
     units::Nanos,
     verdict::Outcome,
 };
@@ -134,32 +134,17 @@ pub fn end(record: &mut Record, now: Nanos, level: Level, outcome: Outcome, bega
 #[inline(never)]
 fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, micros: u64) -> u64 {
     let key = &record.endpoint;
-    let destination_key = key.destination(record.group);
     let workload_key = WorkloadKey {
         workload: key.workload,
-        destination: destination_key,
+        destination: key.destination(record.group),
     };
-    let (Some(endpoint), Some(workload), Some(destination)) = (
-        maps::endpoint(key),
-        maps::workload(&workload_key),
-        maps::destination(&destination_key),
-    ) else {
+    let (Some(endpoint), Some(workload)) = (maps::endpoint(key), maps::workload(&workload_key))
+    else {
         return 0;
     };
     let Some(p) = policy::settling(endpoint, record.rule) else {
         lost(loss::NO_POLICY);
         return 0;
-    };
-    let lease = if record.has(flag::PROBE) {
-        lease_of(key)
-    } else {
-        None
-    };
-    let ledgers = Ledgers {
-        endpoint,
-        workload,
-        destination,
-        lease,
     };
     let audited = if record.has(flag::WOULD_DENY) {
         Audited::WouldDeny
@@ -176,7 +161,30 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         outcome,
         probe: record.ticket(),
         audited,
-        random: random(),
+        // Only the open time after a failure is drawn.
+        random: if matches!(outcome, Outcome::Success) {
+            0
+        } else {
+            random()
+        },
+    };
+    if says_nothing(&ending, endpoint) {
+        settle_nothing(p, &ending, workload);
+        return 0;
+    }
+    let Some(destination) = maps::destination(&workload_key.destination) else {
+        return 0;
+    };
+    let lease = if record.has(flag::PROBE) {
+        lease_of(key)
+    } else {
+        None
+    };
+    let ledgers = Ledgers {
+        endpoint,
+        workload,
+        destination,
+        lease,
     };
     let moved = settle(p, &ending, &ledgers).moved;
     if !matches!(moved, Move::None) {
