@@ -9,7 +9,9 @@
 pub mod gate;
 pub mod hammer;
 pub mod host;
+pub mod policies;
 pub mod shipped;
+pub mod spending;
 pub mod trace;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};

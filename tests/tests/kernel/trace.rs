@@ -5,7 +5,7 @@ use governor_core::breaker::Level;
 use governor_core::evidence::Evidence;
 use governor_core::judge::Decision;
 use governor_core::order::{Order, STAGES, hold};
-use governor_core::params::{Params, concurrency, mode};
+use governor_core::params::Params;
 use governor_core::trace::Step;
 use governor_core::verdict::Outcome;
 use proptest::collection::vec;
@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::WORKLOADS;
+use super::policies::params;
 
 const MICRO: u64 = 1_000;
 const MILLI: u64 = 1_000_000;
@@ -326,65 +327,6 @@ fn order() -> impl Strategy<Value = Order> {
                 }
             },
         )
-}
-
-/// Changes to the default policy: bounds of what a file may say (governor-user/src/policy/check.rs),
-/// and what lies oddly between.
-const TWEAKS: [fn(&mut Params); 43] = [
-    |p| p.mode = mode::AUDIT,
-    |p| p.mode = mode::AUDIT,
-    |p| p.mode = mode::DISABLED,
-    |p| p.budget_enabled = 0,
-    |p| p.budget_percent = 0,
-    |p| p.budget_percent = 1,
-    |p| p.budget_percent = 3_333,
-    |p| p.budget_percent = 10_000,
-    |p| p.budget_epoch = 100 * MILLI,
-    |p| p.budget_epoch = 6 * SECOND,
-    |p| p.budget_epoch = 137_000_003,
-    |p| p.reserve_ceiling = 0,
-    |p| p.reserve_ceiling = 60_000_000,
-    |p| p.reserve_floor = 1,
-    |p| p.reserve_share = 0,
-    |p| p.reserve_share = 10_000,
-    |p| p.breaker_enabled = 0,
-    |p| p.breaker_enabled = 0,
-    |p| p.breaker_epoch = 100 * MILLI,
-    |p| p.breaker_epoch = 6 * SECOND,
-    |p| p.breaker_interval = 1_000,
-    |p| p.silence_for = 100,
-    |p| p.silence_failures = 1,
-    |p| p.silence_failures = 10_000,
-    |p| p.consecutive_failures = 1,
-    |p| p.consecutive_failures = 10_000,
-    |p| p.failure_share = 1,
-    |p| p.failure_share = 5_000,
-    |p| p.failure_minimum = 1,
-    |p| p.open_base = 100,
-    |p| p.open_max = 300_000,
-    |p| p.open_jitter = 0,
-    |p| p.open_jitter = 10_000,
-    |p| p.probe_timeout = 100,
-    |p| p.ramp = 0,
-    |p| p.ramp = 60_000,
-    |p| p.evidence_window = 1_000,
-    |p| p.concurrency = concurrency::DISABLED,
-    |p| (p.concurrency, p.limit_fixed) = (concurrency::FIXED, 3),
-    |p| (p.concurrency, p.limit_fixed) = (concurrency::FIXED, 1_000_000),
-    |p| p.limit_floor = 100_000,
-    |p| p.latency_tolerance = 110,
-    |p| p.latency_tolerance = 10_000,
-];
-
-/// The default policy with a few tweaks.
-pub fn params() -> impl Strategy<Value = Params> {
-    vec(select(TWEAKS.as_slice()), 0..6).prop_map(|tweaks| {
-        let mut params = Params::DEFAULT;
-        for tweak in tweaks {
-            tweak(&mut params);
-        }
-        params
-    })
 }
 
 fn what(weather: Weather) -> impl Strategy<Value = What> {
