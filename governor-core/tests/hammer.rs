@@ -1,16 +1,14 @@
 //! The law from many threads at once, over the host's atomics.
 //!
-//! Clocks move only when every thread has passed, as a CPU is not interrupted
-//! for whole epochs; see `window.rs`.
+//! The clock moves when every thread has passed: a CPU is not interrupted for
+//! whole epochs.
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Barrier, Mutex};
-use std::thread;
 
-use common::{Going, Node, at};
+use common::{Going, Node, THREADS, at, rounds};
 use governor_core::breaker::State;
 use governor_core::evidence::Evidence;
 use governor_core::judge::Decision;
@@ -18,35 +16,6 @@ use governor_core::ledger::count;
 use governor_core::params::{Params, concurrency};
 use governor_core::units::Nanos;
 use governor_core::verdict::Outcome;
-
-const THREADS: usize = 4;
-
-/// Runs `work(thread, round)` on every thread, round by round. A thread that
-/// fails ends the others' rounds too, instead of leaving them waiting.
-fn rounds(rounds: u64, work: impl Fn(usize, u64) + Sync) {
-    let barrier = Barrier::new(THREADS);
-    let failed = AtomicU64::new(u64::MAX);
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (barrier, failed, work) = (&barrier, &failed, &work);
-            scope.spawn(move || {
-                for round in 0..rounds {
-                    let done = catch_unwind(AssertUnwindSafe(|| work(thread, round)));
-                    if done.is_err() {
-                        failed.fetch_min(round, SeqCst);
-                    }
-                    barrier.wait();
-                    if let Err(panic) = done {
-                        resume_unwind(panic);
-                    }
-                    if failed.load(SeqCst) <= round {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-}
 
 fn open(node: &Node) {
     for caller in 0..node.callers.len() {

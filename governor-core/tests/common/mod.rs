@@ -1,7 +1,10 @@
 //! A node for tests: one ip:port, called by some workloads, over atomics.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use std::sync::atomic::AtomicU64;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
 
 use governor_core::breaker::{Level, Move};
 use governor_core::evidence::Evidence;
@@ -19,6 +22,36 @@ pub const START: Nanos = Nanos::from_secs(100_000);
 /// `START` and so many milliseconds.
 pub fn at(millis: u64) -> Nanos {
     Nanos(START.0 + millis * 1_000_000)
+}
+
+/// Threads of a hammer.
+pub const THREADS: usize = 4;
+
+/// Runs `work(thread, round)` on every thread, round by round. A thread that
+/// fails ends the others' rounds too, instead of leaving them waiting.
+pub fn rounds(rounds: u64, work: impl Fn(usize, u64) + Sync) {
+    let barrier = Barrier::new(THREADS);
+    let failed = AtomicU64::new(u64::MAX);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (barrier, failed, work) = (&barrier, &failed, &work);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let done = catch_unwind(AssertUnwindSafe(|| work(thread, round)));
+                    if done.is_err() {
+                        failed.fetch_min(round, SeqCst);
+                    }
+                    barrier.wait();
+                    if let Err(panic) = done {
+                        resume_unwind(panic);
+                    }
+                    if failed.load(SeqCst) <= round {
+                        return;
+                    }
+                }
+            });
+        }
+    });
 }
 
 /// One workload.
