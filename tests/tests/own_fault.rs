@@ -9,6 +9,7 @@ use governor_tests::governor::destination_of;
 use governor_tests::lab::Lab;
 use governor_tests::netns::Netns;
 use governor_tests::node::Node;
+use governor_tests::place::Place;
 use governor_tests::server::Behaviour;
 use governor_tests::storm::report::{Outcome, Report, monotonic_micros};
 use serde_json::Value;
@@ -68,33 +69,30 @@ fn a_workload_that_fails_by_its_own_fault_costs_another_not_a_single_attempt() {
     daemon.stop().expect_success();
 }
 
-/// What is wrong with the other workload.
-#[derive(Clone, Copy)]
-enum Fault {
-    /// It calls a port where nobody listens.
-    WrongPort,
-    /// It calls the very endpoint, from where nothing ever answers: a network of its own, as if it
-    /// were firewalled. Both want the one probe of that ip:port.
-    CutOff,
-}
-
-/// Two seconds of health, six of outage, and the time after. The calls of the healthy workload while
-/// another hammers, and when the endpoint was back.
-fn outage(fault: Fault) -> (Report, u64) {
+/// Two seconds of health, six of outage, and the time after. The calls of the healthy workload, and
+/// when the endpoint was back. Meanwhile one workload hammers a wrong port, and another the very same
+/// ip:port from a network where nothing answers, as if it were firewalled: it wants the same probe,
+/// for ever in vain.
+fn outage() -> (Report, u64) {
     let lab = Lab::new();
     let elsewhere = Netns::create();
-    let (broken, healthy) = (lab.cgroup().child("broken"), lab.cgroup().child("healthy"));
+    let [broken, cut_off, healthy] =
+        ["broken", "cut-off", "healthy"].map(|name| lab.cgroup().child(name));
     let server = lab.http_server(PORT, Behaviour::Answer);
     let node = Node::new(&lab);
     node.write_policy("shared.yaml", POLICY);
     let daemon = node.start_daemon();
 
-    let (port, place) = match fault {
-        Fault::WrongPort => (WRONG_PORT, lab.place()),
-        Fault::CutOff => (PORT, lab.place().in_netns(&elsewhere)),
+    let hammer = |port: u16, place: Place<'_>| {
+        Storm::start(
+            &format!("loop 127.0.0.1:{port} --rate 500 --for 20s"),
+            &place,
+        )
     };
-    let hammer = format!("loop 127.0.0.1:{port} --rate 500 --for 20s");
-    let hammer = Storm::start(&hammer, &place.in_cgroup(&broken));
+    let hammers = [
+        hammer(WRONG_PORT, lab.place().in_cgroup(&broken)),
+        hammer(PORT, lab.place().in_cgroup(&cut_off).in_netns(&elsewhere)),
+    ];
     let calls = format!("loop 127.0.0.1:{PORT} --speak http --rate 100 --for 20s");
     let calls = Storm::start(&calls, &lab.place().in_cgroup(&healthy));
     thread::sleep(Duration::from_secs(2));
@@ -103,41 +101,29 @@ fn outage(fault: Fault) -> (Report, u64) {
     server.set(Behaviour::Answer);
     let back = monotonic_micros();
     let calls = calls.finish(LIMIT);
-    let hammer = hammer.finish(LIMIT);
-    assert_eq!(hammer.count(Outcome::Refused), hammer.tries.len());
+    for hammer in hammers {
+        let report = hammer.finish(LIMIT);
+        assert_eq!(report.count(Outcome::Refused), 10_000);
+    }
     assert!(denied(destination_of(&node.status(), "shared")) > 0);
     daemon.stop().expect_success();
     (calls, back)
 }
 
-/// Served before the outage, and again after it, wholly and for the rest of the load.
-#[track_caller]
-fn expect_served(calls: &Report, back: u64) {
+#[test]
+fn after_an_outage_the_other_is_served_again_within_9_s_while_some_go_on_failing() {
+    let (calls, back) = outage();
+    // Served before it, not at all in it, and wholly after it.
     let health = calls.within(back - 8_000_000, Duration::from_millis(1_500));
     assert_eq!(health.count(Outcome::Ok), health.tries.len());
-    let outage = calls.within(back - 4_000_000, Duration::from_secs(4));
-    assert_eq!(outage.count(Outcome::Ok), 0, "the endpoint was not down");
+    let dark = calls.within(back - 4_000_000, Duration::from_secs(4));
+    assert_eq!(dark.count(Outcome::Ok), 0, "the endpoint was not down");
     let after = calls.within(back, LIMIT);
     let last = after.tries.iter().rfind(|each| each.outcome != Outcome::Ok);
     let took = Duration::from_micros(last.map_or(0, |each| each.t - back));
     println!("served again after {took:?}");
     let rest = calls.within(back + SERVED_WITHIN.as_micros() as u64, LIMIT);
     assert!(rest.tries.len() > 100, "{}", rest.tries.len());
-    assert_eq!(
-        rest.count(Outcome::Ok),
-        rest.tries.len(),
-        "only after {took:?}"
-    );
-}
-
-#[test]
-fn after_an_outage_the_other_is_served_again_within_9_s_while_one_calls_a_wrong_port() {
-    let (calls, back) = outage(Fault::WrongPort);
-    expect_served(&calls, back);
-}
-
-#[test]
-fn so_it_is_while_one_that_is_cut_off_for_good_wants_the_same_probe() {
-    let (calls, back) = outage(Fault::CutOff);
-    expect_served(&calls, back);
+    let served = rest.count(Outcome::Ok);
+    assert_eq!(served, rest.tries.len(), "only after {took:?}");
 }

@@ -189,7 +189,7 @@ fn when_the_port_comes_back_traffic_is_whole_within_open_duration_and_ramp() {
 
 #[test]
 fn by_default_it_is_whole_within_the_longest_open_duration_and_ramp() {
-    let (governed, back) = outage(&[], Duration::from_secs(6), Duration::from_secs(10));
+    let (governed, back) = outage(&[], Duration::from_secs(4), Duration::from_secs(10));
     expect_whole(
         &governed,
         back,
