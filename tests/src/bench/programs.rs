@@ -18,10 +18,19 @@ pub struct Cost {
     pub name: &'static str,
     /// Nanoseconds a run, time stamps included.
     pub raw: Sample,
-    /// Of the empty program.
-    pub floor: Sample,
-    /// Runs per connection or exchange, of the last round.
-    pub runs: f64,
+    /// Less those of the empty program in the same round.
+    pub above: Sample,
+    /// Runs per connection or exchange.
+    pub runs: Sample,
+}
+
+/// Of all programs under one load.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// Those that ran.
+    pub programs: Vec<Cost>,
+    /// All together, nanoseconds per connection or exchange, less the empty programs.
+    pub all: Sample,
 }
 
 /// Ours and the empty ones, attached together, with statistics on.
@@ -45,20 +54,30 @@ impl Bench {
     }
 
     /// What each program costs under a load.
-    pub fn costs(&self, worker: &mut Worker, load: Load, rounds: u32) -> Result<Vec<Cost>> {
-        let mut seen: Vec<[Vec<Runs>; 2]> = vec![Default::default(); HOOKS.len()];
+    pub fn costs(&self, worker: &mut Worker, load: Load, rounds: u32) -> Result<Costs> {
+        let mut seen: Vec<Vec<[Runs; 2]>> = vec![Vec::new(); HOOKS.len()];
         for _ in 0..rounds {
             let before = self.read()?;
             worker.cpu(load)?;
             for ((seen, before), after) in seen.iter_mut().zip(before).zip(self.read()?) {
-                for i in 0..2 {
-                    seen[i].push(after[i].since(before[i]));
-                }
+                seen.push([0, 1].map(|i| after[i].since(before[i])));
             }
         }
-        let ran = HOOKS.into_iter().zip(seen);
-        let ran = ran.filter(|(_, [ours, _])| ours.iter().all(|runs| runs.count > 0));
-        Ok(ran.map(|(name, seen)| cost(name, &seen, load)).collect())
+        let times = f64::from(load.times());
+        let spent = |round: usize| {
+            let spent = seen.iter().map(|seen| seen[round]);
+            spent
+                .map(|runs| above(&runs) * runs[0].count as f64)
+                .sum::<f64>()
+                / times
+        };
+        let all = Sample::new((0..rounds as usize).map(spent).collect());
+        let ran = HOOKS.into_iter().zip(&seen);
+        let ran = ran.filter(|(_, seen)| seen.iter().all(|[ours, _]| ours.count > 0));
+        Ok(Costs {
+            programs: ran.map(|(name, seen)| cost(name, seen, times)).collect(),
+            all,
+        })
     }
 
     fn read(&self) -> Result<Vec<[Runs; 2]>> {
@@ -79,13 +98,20 @@ impl Bench {
     }
 }
 
-fn cost(name: &'static str, seen: &[Vec<Runs>; 2], load: Load) -> Cost {
-    let means = |runs: &[Runs]| Sample::new(runs.iter().map(|runs| runs.mean()).collect());
-    let last = seen[0].last().map_or(0, |runs| runs.count);
+fn above([ours, empty]: &[Runs; 2]) -> f64 {
+    ours.mean() - empty.mean()
+}
+
+fn cost(name: &'static str, seen: &[[Runs; 2]], times: f64) -> Cost {
+    let sample = |value: fn(&[Runs; 2]) -> f64| Sample::new(seen.iter().map(value).collect());
     Cost {
         name,
-        raw: means(&seen[0]),
-        floor: means(&seen[1]),
-        runs: last as f64 / f64::from(load.times()),
+        raw: sample(|[ours, _]| ours.mean()),
+        above: sample(above),
+        runs: Sample::new(
+            seen.iter()
+                .map(|[ours, _]| ours.count as f64 / times)
+                .collect(),
+        ),
     }
 }

@@ -95,7 +95,12 @@ impl fmt::Display for Report {
             "figure", "median", "", "95 % interval", "goal"
         )?;
         for it in &self.figures {
-            let interval = format!("{}..{}", short(it.interval.0), short(it.interval.1));
+            let (low, high) = it.interval;
+            let interval = if low < high {
+                format!("{}..{}", short(low), short(high))
+            } else {
+                String::new()
+            };
             let goal = it.goal.map_or_else(|| "-".to_owned(), short);
             let verdict = match it.verdict {
                 Some(verdict) => format!("{verdict:?}").to_lowercase(),

@@ -73,6 +73,8 @@ pub enum Cpus {
     /// One for both: nothing is woken across CPUs, so an exchange costs least by itself and our part
     /// of it is largest.
     One,
+    /// One each: what callers and servers on a busy machine do to each other.
+    Two,
 }
 
 /// The worker, seen from outside. Dropping it ends the process.
@@ -92,6 +94,7 @@ impl Worker {
             .arg(match cpus {
                 Cpus::Any => "any",
                 Cpus::One => "one",
+                Cpus::Two => "two",
             })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
@@ -125,14 +128,20 @@ impl Drop for Worker {
 
 /// The worker, seen from inside: works until its standard input ends.
 pub fn work(cpus: Cpus) -> Result<()> {
-    if cpus == Cpus::One {
-        let mut one = CpuSet::new();
-        one.set(last_cpu()?)?;
-        sched_setaffinity(Pid::from_raw(0), &one).context("no CPU of its own")?;
-    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let server = listener.local_addr()?;
-    thread::spawn(move || serve(&listener));
+    let last = thread::available_parallelism()?.get() - 1;
+    let (ours, theirs) = match cpus {
+        Cpus::Any => (None, None),
+        Cpus::One => (Some(last), Some(last)),
+        Cpus::Two => (Some(last), Some(0)),
+    };
+    stay(ours)?;
+    thread::spawn(move || {
+        // Left to the scheduler it still serves, and the figures say less.
+        stay(theirs).unwrap_or_else(|error| eprintln!("server: {error:#}"));
+        serve(&listener);
+    });
     for line in io::stdin().lines() {
         match run(line?.parse()?, server) {
             Ok(spent) => println!("{}", spent.as_nanos()),
@@ -142,8 +151,14 @@ pub fn work(cpus: Cpus) -> Result<()> {
     Ok(())
 }
 
-fn last_cpu() -> Result<usize> {
-    Ok(thread::available_parallelism()?.get() - 1)
+/// Keeps the calling thread on a CPU.
+fn stay(cpu: Option<usize>) -> Result<()> {
+    let mut cpus = CpuSet::new();
+    match cpu {
+        Some(cpu) => cpus.set(cpu)?,
+        None => return Ok(()),
+    }
+    sched_setaffinity(Pid::from_raw(0), &cpus).context("no CPU of its own")
 }
 
 fn run(load: Load, server: SocketAddr) -> Result<Duration> {

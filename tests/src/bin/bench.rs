@@ -125,58 +125,39 @@ fn programs(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
     let bench = Bench::start(ours, Programs::empty()?, &cgroup)?;
     the_law(&bench, scale, report)?;
 
-    let costs = bench.costs(&mut worker, Load::Short(scale.connections), scale.rounds)?;
-    let goal = |name| match name {
-        "connect4" => Some(1_600.0),
-        "sock_ops" => Some(120.0),
-        _ => None,
-    };
-    let mut sum = 0.0;
-    for cost in &costs {
-        report.add(
-            &format!("{}: connection", cost.name),
-            "ns",
-            &cost.raw,
-            goal(cost.name),
-        );
-        above_floor(report, cost);
-        sum += cost.runs * (cost.raw.median() - cost.floor.median());
+    let short = Load::Short(scale.connections);
+    let costs = bench.costs(&mut worker, short, scale.rounds)?;
+    for cost in &costs.programs {
+        let goal = match cost.name {
+            "connect4" => Some(1_600.0),
+            "sock_ops" => Some(120.0),
+            _ => None,
+        };
+        add_cost(report, cost, "connection", goal);
     }
-    report.add("all, per connection", "ns", &Sample::new(vec![sum]), None);
+    report.add("all, per connection", "ns", &costs.all, None);
 
-    let costs = bench.costs(&mut worker, Load::Exchanges(scale.exchanges), scale.rounds)?;
-    let mut sum = 0.0;
-    for cost in costs.iter().filter(|cost| cost.name.starts_with("skb")) {
-        report.add(&format!("{}: exchange", cost.name), "ns", &cost.raw, None);
-        above_floor(report, cost);
-        sum += cost.runs * (cost.raw.median() - cost.floor.median());
+    let exchanges = Load::Exchanges(scale.exchanges);
+    let costs = bench.costs(&mut worker, exchanges, scale.rounds)?;
+    let turns = costs.programs.iter();
+    for cost in turns.filter(|cost| cost.name.starts_with("skb")) {
+        add_cost(report, cost, "exchange", None);
     }
-    report.add("all, per exchange", "ns", &Sample::new(vec![sum]), None);
+    report.add("all, per exchange", "ns", &costs.all, None);
 
     // The first ones trip the breaker; the rest is denied.
     worker.cpu(Load::Refused(100))?;
-    let costs = bench.costs(
-        &mut worker,
-        Load::Refused(scale.connections * 5),
-        scale.rounds,
-    )?;
-    for cost in &costs {
-        report.add(
-            &format!("{}: denied", cost.name),
-            "ns",
-            &cost.raw,
-            Some(400.0),
-        );
-        above_floor(report, cost);
+    let denied = Load::Refused(scale.connections * 5);
+    for cost in &bench.costs(&mut worker, denied, scale.rounds)?.programs {
+        add_cost(report, cost, "denied", Some(400.0));
     }
     Ok(())
 }
 
-fn above_floor(report: &mut Report, cost: &Cost) {
-    let sample = |value| Sample::new(vec![value]);
-    let above = cost.raw.median() - cost.floor.median();
-    report.add("  over an empty program", "ns", &sample(above), None);
-    report.add("  runs", "", &sample(cost.runs), None);
+fn add_cost(report: &mut Report, cost: &Cost, what: &str, goal: Option<f64>) {
+    report.add(&format!("{}: {what}", cost.name), "ns", &cost.raw, goal);
+    report.add("  over an empty program", "ns", &cost.above, None);
+    report.add("  runs", "", &cost.runs, None);
 }
 
 fn the_law(bench: &Bench, scale: &Scale, report: &mut Report) -> Result<()> {
@@ -204,7 +185,7 @@ fn the_law(bench: &Bench, scale: &Scale, report: &mut Report) -> Result<()> {
 fn process(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
     for (cpus, place, goals) in [
         (Cpus::Any, "any CPU", [Some(7.0), Some(4.0)]),
-        (Cpus::One, "one CPU", [None, None]),
+        (Cpus::Two, "two CPUs", [None, None]),
     ] {
         let (netns, cgroup) = (Netns::create(), Cgroup::create("bench"));
         let mut worker = Worker::start(&Place::new(&netns, &cgroup), cpus)?;
