@@ -32,6 +32,16 @@ impl Cgroup {
         Self { path }
     }
 
+    /// Makes a cgroup directly below the root with this very name: only for a machine of the
+    /// test's own, where nobody else can have made it.
+    pub fn top(name: &str) -> Self {
+        let path = must(root()).join(name);
+        must(
+            fs::create_dir(&path).with_context(|| format!("cannot make cgroup {}", path.display())),
+        );
+        Self { path }
+    }
+
     /// Makes a cgroup below this one: a pod below its node, a leaf below a pod.
     pub fn child(&self, name: &str) -> Self {
         let path = self.path.join(name);

@@ -4,7 +4,11 @@
 //! The machine is emulated in software, so that this works inside other virtual machines and
 //! without access to KVM; what is checked there is `tests/src/bin/vm-guest`.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use kernel_toolchain::Toolchain;
@@ -53,8 +57,7 @@ pub fn run(_: &Args) -> Result<()> {
 }
 
 /// Builds the machine's programs, and packs them with the kernel object.
-fn pack(toolchain: &Toolchain, home: &Path) -> Result<std::path::PathBuf> {
-    let object = toolchain.build()?;
+fn pack(toolchain: &Toolchain, home: &Path) -> Result<PathBuf> {
     let build = home.join("build");
     let bins = PROGRAMS.into_iter().flat_map(|name| ["--bin", name]);
     run::run(
@@ -63,10 +66,13 @@ fn pack(toolchain: &Toolchain, home: &Path) -> Result<std::path::PathBuf> {
             .arg(&build)
             .args(["--package", "governor-user", "--package", "governor-tests"])
             .args(bins)
-            .env("RUSTFLAGS", FLAGS),
+            .env("RUSTFLAGS", FLAGS)
+            // It would be stripped, and takes a while to make.
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "0"),
     )?;
     let built = build.join(TARGET).join("release");
     let mut files: Vec<_> = PROGRAMS.map(|name| (name, built.join(name))).into();
-    files.push(("governor.o", object));
+    // Found as the binary's own build has left it.
+    files.push(("governor.o", toolchain.build()?));
     archive::pack(home, &files)
 }
