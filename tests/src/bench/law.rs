@@ -33,6 +33,21 @@ pub fn measure(programs: &Programs, which: Which, rounds: u32, repeat: u32) -> R
     Ok(Sample::new(nanos.collect::<Result<_>>()?))
 }
 
+/// The law by itself: each round less a step without it, right after.
+pub fn measure_alone(
+    programs: &Programs,
+    which: Which,
+    rounds: u32,
+    repeat: u32,
+) -> Result<Sample> {
+    let alone = || {
+        let with = once(programs, which, repeat)?;
+        Ok(with - once(programs, Which::Nothing, repeat)?)
+    };
+    let nanos = (0..rounds).map(|_| alone());
+    Ok(Sample::new(nanos.collect::<Result<_>>()?))
+}
+
 fn once(programs: &Programs, which: Which, repeat: u32) -> Result<f64> {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)?;
     let now = u64::try_from(std::time::Duration::from(now).as_nanos())?;

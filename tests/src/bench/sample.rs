@@ -28,11 +28,6 @@ impl Sample {
         f64::midpoint(self.0[(n - 1) / 2], self.0[n / 2])
     }
 
-    /// Every value less a constant.
-    pub fn less(&self, constant: f64) -> Self {
-        Self(self.0.iter().map(|value| value - constant).collect())
-    }
-
     /// The smallest: what it costs when nothing disturbs.
     pub fn least(&self) -> f64 {
         self.0[0]

@@ -161,9 +161,9 @@ fn add_cost(report: &mut Report, cost: &Cost, what: &str, goal: Option<f64>) {
 }
 
 fn the_law(bench: &Bench, scale: &Scale, report: &mut Report) -> Result<()> {
-    let ours = |which| law::measure(bench.ours(), which, scale.rounds, scale.repeat);
-    let empty = law::measure(bench.empty(), Which::Nothing, scale.rounds, scale.repeat)?;
-    let nothing = ours(Which::Nothing)?;
+    let (rounds, repeat) = (scale.rounds, scale.repeat);
+    let empty = law::measure(bench.empty(), Which::Nothing, rounds, repeat)?;
+    let nothing = law::measure(bench.ours(), Which::Nothing, rounds, repeat)?;
     report.add("law: an empty program", "ns", &empty, None);
     report.add("law: its ledgers found, no law", "ns", &nothing, None);
     for (name, which, goal) in [
@@ -175,7 +175,7 @@ fn the_law(bench: &Bench, scale: &Scale, report: &mut Report) -> Result<()> {
             Some(150.0),
         ),
     ] {
-        let sample = ours(which)?.less(nothing.median());
+        let sample = law::measure_alone(bench.ours(), which, rounds, repeat)?;
         report.add(name, "ns", &sample, goal);
     }
     Ok(())
