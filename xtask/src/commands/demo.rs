@@ -75,11 +75,13 @@ fn try_run(args: &Args) -> Result<ExitCode> {
     let directory = tree::root().join("target").join(DIRECTORY);
     let record = directory.join("run.json");
     if !args.redraw {
+        // Asked before the build, which may put a new one in its place.
+        let own = std::env::current_exe().context("this program can not be found")?;
         setup::ensure(Purpose::Demo)?.build()?;
         // As `cargo xtask test` builds it: the second of the two finds it done.
         run::run(cargo().args(["build", "--workspace"]))?;
         fs::create_dir_all(&directory)?;
-        let played = play(&record, &directory.join("governor.json"))?;
+        let played = play(&own, &record, &directory.join("governor.json"))?;
         if !played.success() {
             // Root's half has said why.
             return Ok(ExitCode::FAILURE);
@@ -93,7 +95,7 @@ fn try_run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Starts root's half and waits for its end.
-fn play(record: &Path, summary: &Path) -> Result<ExitStatus> {
+fn play(own: &Path, record: &Path, summary: &Path) -> Result<ExitStatus> {
     // Made by the user, so that they stay the user's.
     for file in [record, summary] {
         fs::write(file, "").with_context(|| file.display().to_string())?;
@@ -119,7 +121,6 @@ fn play(record: &Path, summary: &Path) -> Result<ExitStatus> {
     }
     // From here on a Ctrl-C is the other half's affair; this one waits for its end.
     let _stop = demo::stop_on_signals()?;
-    let own = std::env::current_exe().context("this program can not be found")?;
     run::as_root(&own.display().to_string())?
         .arg("demo-stage")
         .args(["--view", view_name(Style::fitting())])

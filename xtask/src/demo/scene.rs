@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -262,7 +263,9 @@ impl Actor {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(errors);
+            .stderr(errors)
+            // Ctrl-C on the terminal is for this program: it ends them in order.
+            .process_group(0);
         let mut child = command
             .spawn()
             .with_context(|| format!("{name} does not start"))?;
