@@ -170,6 +170,7 @@ pub fn attempt<C: Cell>(
         }
         Verdict::Deny(reason) => {
             l.workload.bump(count::WOULD_DENY + reason as usize);
+            l.endpoint.denied(now);
             l.workload
                 .bump(if retry { count::RETRY } else { count::FIRST });
             Decision::WouldDeny(reason)
@@ -251,6 +252,9 @@ pub fn judge<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, orders: &Orde
     Verdict::Admit
 }
 
+/// How long a probe may hold the lease because healthy answers are slow.
+pub const LONGEST_HOLD: Millis = Millis(30_000);
+
 /// The one probe: whoever wins the lease of the ip:port.
 ///
 /// Without a lease (its map is full) the breaker alone keeps it to one per
@@ -263,8 +267,15 @@ fn probe<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) -> Verdict {
     let mut claimed = 0;
     let mut proven = Millis::NEVER;
     if let Some(lease) = l.lease {
-        let Some(generation) = lease.claim(a.workload, breaker.view().deadline, now, deadline)
-        else {
+        // A very slow probe keeps its own breaker waiting, and not those of
+        // others: a long poll of ten minutes would hold the lease for twenty.
+        let most = if p.probe_timeout > LONGEST_HOLD.0 {
+            now.0 + p.probe_timeout
+        } else {
+            now.0 + LONGEST_HOLD.0
+        };
+        let held = Millis(if deadline.0 < most { deadline.0 } else { most });
+        let Some(generation) = lease.claim(a.workload, breaker.view().deadline, now, held) else {
             return Verdict::Deny(Reason::Breaker);
         };
         claimed = generation;

@@ -7,6 +7,11 @@
 //! was not seen for a second, the others leave the lease to it. One probe
 //! schedule for all, or first come first served, lets workloads that are
 //! broken for good starve the others (simulated: 20-210 s against 1-8 s).
+//!
+//! A second is not enough where the last holder let the lease lapse: a busy
+//! workload whose probes hang took it again at each deadline, and one that
+//! tries every two seconds found it held for ever. After a lapse those who came
+//! due later leave it, about as long as they would hold it, to who was turned away.
 
 use crate::cell::Cell;
 use crate::units::Millis;
@@ -16,6 +21,9 @@ const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 
 /// How long others leave the lease to a workload that was seen waiting, ms.
 const YIELD: Millis = Millis(1_000);
+/// How long they remember it after the lease has lapsed, ms: callers that come
+/// once a minute are the slowest that are helped.
+const REMEMBERED: Millis = Millis(60_000);
 
 /// The lease of one ip:port.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +41,15 @@ pub struct Lease<C = u64> {
     waiter: C,
     /// When it was last used, ms (for garbage collection).
     touched: C,
+}
+
+/// How long a lapsed lease is left to who was turned away: half to one and a half
+/// times what a probe may take. Uneven, or callers that come every ten seconds
+/// would find it held each time.
+#[inline(always)]
+const fn pause(hold: u64, generation: u64) -> u64 {
+    let part = generation.wrapping_mul(0x9e37_79b9) & 0xffff;
+    hold / 2 + ((hold * part) >> 16)
 }
 
 impl<C: Cell> Lease<C> {
@@ -53,10 +70,15 @@ impl<C: Cell> Lease<C> {
         let ours = self.waiter.load() == workload;
         // Another has waited longer. (The three words may be of two waiters;
         // that costs one of them a turn.)
+        let held_until = seen >> GENERATION_BITS;
+        let waited = Millis(self.waited.load());
+        // Not given back (that leaves no deadline), and lapsed only now or not yet.
+        let lapsed = held_until != 0
+            && now.0 < held_until + pause(deadline.0.saturating_sub(now.0), generation);
         let another = !ours
-            && !now.quiet_for(Millis(self.waited.load()), YIELD)
-            && self.since.load() <= due.0;
-        let free = now.0 >= seen >> GENERATION_BITS;
+            && self.since.load() <= due.0
+            && (!now.quiet_for(waited, YIELD) || lapsed && !now.quiet_for(waited, REMEMBERED));
+        let free = now.0 >= held_until;
         if !free || another || self.word.compare_exchange(seen, word).is_err() {
             if !another {
                 self.waiter.store(workload);

@@ -89,3 +89,38 @@ fn workloads_whose_probes_are_lost_take_turns_with_a_slow_one() {
     // Two minutes are 24 probes of five seconds, less what 3 is waited for.
     assert!(turns[1..].iter().all(|&turn| turn >= 6), "{turns:?}");
 }
+
+/// One that tries every `gap` ms beside one that tries every 10 ms and lets each
+/// probe lapse: when the first had its turn, if it had one within ten minutes.
+fn turn_beside_a_hog(gap: u64) -> Option<u64> {
+    let lease = Host::default();
+    let mut hog_due = 0;
+    for now in (100_000..700_000u64).step_by(10) {
+        if now >= hog_due && claim_since(&lease, 1, hog_due, now).is_some() {
+            hog_due = now + 5_000;
+        }
+        if now % gap == 0 && claim_since(&lease, 2, 100_000, now).is_some() {
+            return Some(now - 100_000);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_workload_that_lets_each_probe_lapse_does_not_starve_a_slow_one() {
+    for gap in (1..60).map(|seconds| seconds * 1_000) {
+        let turn = turn_beside_a_hog(gap);
+        let soon = 10_000 + 10 * gap;
+        assert!(
+            turn.is_some_and(|turn| turn <= soon),
+            "every {gap} ms: {turn:?}"
+        );
+    }
+}
+
+#[test]
+fn a_workload_whose_probe_lapsed_is_not_kept_waiting_by_nobody() {
+    let lease = Host::default();
+    claim(&lease, 1, 1_000).expect("free");
+    assert!(claim_since(&lease, 1, 6_000, 6_000).is_some());
+}
