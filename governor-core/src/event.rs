@@ -8,7 +8,7 @@ use crate::key::EndpointKey;
 pub mod kind {
     /// An attempt was denied. At most one per endpoint and second.
     pub const DENIED: u32 = 1;
-    /// Audit: it would have been.
+    /// Audit: it would have been. At most one per endpoint and second.
     pub const WOULD_DENY: u32 = 2;
     /// A breaker moved.
     pub const BREAKER: u32 = 3;
@@ -32,7 +32,7 @@ pub struct Event {
     pub group: u32,
     /// Process that attempted.
     pub pid: u32,
-    /// DENIED: denials of this endpoint in the second before. BREAKER: failures in a row.
+    /// DENIED, WOULD_DENY: denials of this endpoint in this second. BREAKER: failures in a row.
     pub count: u64,
     /// BREAKER: when the next probe may go, ms of the same clock.
     pub until: u64,

@@ -6,7 +6,7 @@
 
 use aya_ebpf::{
     bindings::bpf_sock_addr,
-    helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, generated::bpf_set_retval},
+    helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, generated::{bpf_get_netns_cookie, bpf_set_retval}},
     macros::cgroup_sock_addr,
     programs::SockAddrContext,
 };
@@ -14,7 +14,7 @@ use governor_core::{
     event::{Event, kind},
     evidence::Evidence,
     judge::Decision,
-    key::{Address, EXEMPT, EndpointKey, loss},
+    key::{Address, EXEMPT, EndpointKey, is_loopback, loss, scoped},
     ledger::EndpointLedger,
     params::Params,
     record::{Record, flag},
@@ -91,7 +91,7 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
     let caller = caller::find(config);
     let key = EndpointKey {
         workload: caller.workload,
-        address,
+        address: scoped(address, namespace_of(sa, &address)),
         port: u16::from_be(port as u16) as u32,
         reserved: 0,
     };
@@ -170,11 +170,29 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
     ALLOW
 }
 
-/// Tells of a denial: one event a second and endpoint, the counts say how many.
+/// The network namespace of a connect to loopback, by its cookie; 0 is the
+/// host's own, and any other destination.
+#[inline(always)]
+fn namespace_of(sa: *mut bpf_sock_addr, address: &Address) -> u64 {
+    let [high, low] = bytemuck::cast::<Address, [u64; 2]>(*address);
+    if !is_loopback(high, low) {
+        return 0;
+    }
+    // SAFETY: the kernel's context; without one the helper tells of the host's.
+    let (ours, host) = unsafe {
+        (bpf_get_netns_cookie(sa.cast()), bpf_get_netns_cookie(core::ptr::null_mut()))
+    };
+    if ours == host { 0 } else { ours }
+}
+
+/// Tells of a denial, audit's too: one event a second and endpoint, the counts say how many.
 #[inline(never)]
 fn refused(key: &EndpointKey, endpoint: &EndpointLedger<MapCell>, packed: u64, now: Nanos) {
+    if endpoint.denials() != 1 {
+        return;
+    }
     let (kind, reason) = match Decision::unpack(packed) {
-        Decision::Deny(reason) if endpoint.denials() == 1 => (kind::DENIED, reason),
+        Decision::Deny(reason) => (kind::DENIED, reason),
         Decision::WouldDeny(reason) => (kind::WOULD_DENY, reason),
         _ => return,
     };

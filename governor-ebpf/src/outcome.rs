@@ -34,6 +34,7 @@ pub static SK_SHUTDOWN_OFFSET: u32 = 0;
 
 const ESTABLISHED: u32 = 1;
 const SYN_SENT: u32 = 2;
+const SYN_RECV: u32 = 3;
 const FIN_WAIT1: u32 = 4;
 const CLOSE: u32 = 7;
 const CLOSE_WAIT: u32 = 8;
@@ -152,7 +153,11 @@ fn moved(ctx: &SockOpsContext, record: &mut Record, from: u32, to: u32) {
     if record.has(flag::OVER) {
         return;
     }
-    if from == SYN_SENT {
+    if from == SYN_SENT && to == SYN_RECV {
+        // Both ends connect at once (a socket to itself, too): no ending yet.
+        return;
+    }
+    if from == SYN_SENT || from == SYN_RECV {
         let now = now();
         let outcome = if to == ESTABLISHED {
             Outcome::Success
