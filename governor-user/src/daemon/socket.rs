@@ -37,8 +37,9 @@ pub fn group(name: &str) -> Result<Gid> {
     }
 }
 
-/// Listens at `path`. The caller holds the daemon's lock: whatever socket file
-/// is there was left behind.
+/// Listens at `path`. The caller holds the daemon's lock: a socket file that is there was left
+/// behind, unless somebody answers. That is a daemon with another BPF file system, whose lock we
+/// do not see (two containers that share /run), and its operators must not lose it.
 pub fn listen(path: &Path, group: Option<Gid>) -> Result<(UnixListener, SocketFile)> {
     let failed =
         |error: io::Error| Failure::failed(format!("control socket {}", path.display()), error);
@@ -52,6 +53,11 @@ pub fn listen(path: &Path, group: Option<Gid>) -> Result<(UnixListener, SocketFi
     }
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                let what = format!("control socket {}", path.display());
+                return Err(Failure::failed(what, "another daemon answers there")
+                    .hint("stop it first, or name another --socket"));
+            }
             fs::remove_file(path).map_err(failed)?
         }
         Ok(_) => {
@@ -96,6 +102,16 @@ mod tests {
         assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
         drop(file);
         assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn the_socket_of_a_daemon_that_answers_is_left_to_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("control.sock");
+        let (_listener, _file) = listen(&path, None).unwrap();
+        let refused = listen(&path, None).unwrap_err().to_string();
+        assert!(refused.contains("another daemon answers"), "{refused}");
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
     }
 
     #[tokio::test]
