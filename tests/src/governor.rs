@@ -26,7 +26,7 @@ pub fn retry_governor<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
 pub struct Executed {
     /// Exit status, output, duration.
     pub finished: Finished,
-    /// What `--json-summary` wrote; absent where the run ended before that.
+    /// What `--json-summary` wrote; absent (the file is empty) where the run ended before that.
     pub summary: Option<Value>,
 }
 
@@ -68,7 +68,7 @@ pub fn exec(lab: &Lab, options: &[&str], command: &Command, limit: Duration) -> 
     }
     let finished = lab.run(governed, limit);
     let text = fs::read_to_string(&summary).ok();
-    let summary = text.map(|text| {
+    let summary = text.filter(|text| !text.is_empty()).map(|text| {
         must(serde_json::from_str(&text).with_context(|| format!("not a summary: {text}")))
     });
     Executed { finished, summary }

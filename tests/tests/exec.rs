@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use governor_tests::artifact;
 use governor_tests::caller::storm_client;
 use governor_tests::cgroup::Cgroup;
-use governor_tests::governor::{self, Executed, exec};
+use governor_tests::governor::{Executed, exec, retry_governor};
 use governor_tests::lab::Lab;
-use governor_tests::process::Process;
+use governor_tests::place::Place;
+use governor_tests::process::{self, Process};
 use governor_tests::server::Behaviour;
 use governor_tests::storm::report::Outcome;
 use nix::sys::signal::{Signal, kill};
@@ -57,6 +58,24 @@ fn exec_ends_as_its_command_ends() {
 }
 
 #[test]
+fn a_summary_that_cannot_be_written_is_told_before_the_command_runs() {
+    let lab = Lab::new();
+    let mut command = retry_governor(["exec", "--json-summary", "/no/such/summary.json", "--"]);
+    command.args(["echo", "ran"]);
+    let place = Place::new(lab.netns(), lab.cgroup());
+    let refused = process::run(command, &place, LIMIT);
+    assert_eq!(
+        (refused.status.code(), refused.stdout.as_str()),
+        (Some(1), "")
+    );
+    assert!(
+        refused.stderr.contains("the command was not run"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
 fn the_command_lives_below_its_callers_cgroup() {
     let lab = Lab::new();
     let executed = exec(&lab, &["--quiet"], &shell("cat /proc/self/cgroup"), LIMIT);
@@ -69,7 +88,7 @@ fn the_command_lives_below_its_callers_cgroup() {
 #[test]
 fn a_signal_to_exec_alone_reaches_its_command() {
     let lab = Lab::new();
-    let mut governed = governor::retry_governor(["exec", "--quiet", "--"]);
+    let mut governed = retry_governor(["exec", "--quiet", "--"]);
     governed.args(["sh", "-c"]);
     governed.arg("trap 'echo asked; exit 9' TERM; echo ready >&2; while :; do sleep 0.05; done");
     let process = Process::start(governed, &lab.place());
@@ -100,7 +119,7 @@ fn wait_for_child(lab: &Lab) -> u32 {
 #[test]
 fn a_killed_exec_leaves_its_command_alive_and_the_next_one_cleans_up() {
     let lab = Lab::new();
-    let mut governed = governor::retry_governor(["exec", "--"]);
+    let mut governed = retry_governor(["exec", "--"]);
     governed.args(["sleep", "60"]);
     let process = Process::start(governed, &lab.place());
     let child = wait_for_child(&lab);

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,16 @@ fn policies(args: &ExecArgs) -> Result<Vec<Policy>> {
     Ok(policies)
 }
 
+/// Opened before a command of hours runs: what can't be written is better told now.
+fn open_summary(path: &Path) -> Result<File> {
+    File::create(path).map_err(|error| {
+        Failure::failed(format!("--json-summary {}", path.display()), error)
+            .hint("the command was not run")
+    })
+}
+
 async fn govern(args: &ExecArgs, policies: Vec<Policy>) -> Result<ExitCode> {
+    let file = args.json_summary.as_deref().map(open_summary).transpose()?;
     let signals = Signals::take()?;
     let cgroup = Scoped::create()?;
     if let Some(why) = &cgroup.displaced {
@@ -127,21 +137,22 @@ async fn govern(args: &ExecArgs, policies: Vec<Policy>) -> Result<ExitCode> {
              the next exec removes their cgroup once they are gone"
         );
     }
-    report(args, summary);
+    report(args, summary, file);
     Ok(ExitCode::from(foreground::code(status)))
 }
 
 /// The summary is no reason to lose the command's exit code.
-fn report(args: &ExecArgs, summary: Result<Status>) {
+fn report(args: &ExecArgs, summary: Result<Status>, file: Option<File>) {
     let written = summary.and_then(|summary| {
         if !args.quiet {
             eprint!("{}", status::summary(&summary));
         }
-        let Some(path) = &args.json_summary else {
+        let Some(mut file) = file else {
             return Ok(());
         };
         let json = serde_json::to_string(&summary).map_err(anyhow::Error::from)?;
-        fs::write(path, json + "\n").map_err(|error| Failure::failed(path.display(), error))
+        file.write_all((json + "\n").as_bytes())
+            .map_err(|error| Failure::failed("--json-summary", error))
     });
     if let Err(failure) = written {
         eprintln!("{failure}");
