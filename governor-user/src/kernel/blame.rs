@@ -21,8 +21,8 @@ pub fn blame(what: &str, error: impl Into<KernelError>) -> Failure {
             let missing = missing_capabilities();
             match missing.as_slice() {
                 [] => Failure::missing(what, "the kernel does not permit it").hint(
-                    "kernel lockdown or a security module forbids bpf(2), or a program \
-                     without BPF_F_ALLOW_MULTI sits on a parent cgroup",
+                    "a user namespace, kernel lockdown or a security module forbids bpf(2), or a \
+                     program without BPF_F_ALLOW_MULTI sits on a parent cgroup",
                 ),
                 missing => Failure::missing(what, format!("no privilege: {}", missing.join(", ")))
                     .hint("run it as root"),
