@@ -111,7 +111,7 @@ pub fn load(options: &Options) -> Result<(State, Claim)> {
 /// Puts the policies in force and attaches.
 pub async fn attach(node: &Node) -> Result<()> {
     let policies = read(&node.policy_dir)?;
-    let tree = Tree::scan(&node.root)
+    let tree = Tree::followed(&node.root)
         .map_err(|error| Failure::failed(format!("cgroup {}", node.root.display()), error))?;
     let answers = hosts::resolve(hosts::names(&policies)).await;
     let mut state = node.state();

@@ -3,6 +3,11 @@
 //! A scan reads only directories that have children: a cgroup directory's link
 //! count is two plus its child cgroups, and most cgroups are leaves (a leaf
 //! holds about 60 files that would be read for nothing).
+//!
+//! Of what a workload makes below itself only so much is followed: 20,000
+//! cgroups of one container filled the kernel's map, and a pod that came after
+//! them got no class and so not its policy. What is left out costs nothing but
+//! time: an unknown leaf belongs to its nearest known ancestor.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,8 +15,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::workloads::{Place, holds_workloads, place};
+
 /// Cgroups at most that are followed; more than any kubelet allows pods and units.
 pub const MOST: usize = 65_536;
+/// Cgroups at most that are followed below one workload.
+pub const MOST_OF_ONE: usize = 64;
 
 /// One cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +43,15 @@ impl Tree {
     /// Reads the tree below `root`. What vanishes meanwhile is left out; an
     /// error is only that the root itself can't be read.
     pub fn scan(root: &Path) -> io::Result<Self> {
+        Self::read(root, usize::MAX)
+    }
+
+    /// The part of the tree that is followed: [`MOST_OF_ONE`].
+    pub fn followed(root: &Path) -> io::Result<Self> {
+        Self::read(root, MOST_OF_ONE)
+    }
+
+    fn read(root: &Path, most_of_one: usize) -> io::Result<Self> {
         let mut tree = Self::default();
         let id = fs::metadata(root)?.ino();
         fs::read_dir(root)?;
@@ -45,6 +63,7 @@ impl Tree {
             },
         );
         let mut left: Vec<(PathBuf, String, u32)> = vec![(root.to_owned(), String::new(), 0)];
+        let mut made: HashMap<String, usize> = HashMap::new();
         while let Some((directory, path, level)) = left.pop() {
             let Ok(entries) = fs::read_dir(&directory) else {
                 continue;
@@ -60,7 +79,20 @@ impl Tree {
                 if tree.nodes.len() >= MOST {
                     return Ok(tree);
                 }
-                let path = format!("{path}/{name}");
+                let below = format!("{path}/{name}");
+                if let Place::Within(workload) = place(&below)
+                    && workload.len() < below.len()
+                {
+                    let made = made.entry(workload.to_owned()).or_default();
+                    *made += 1;
+                    if *made > most_of_one {
+                        if holds_workloads(&path) {
+                            continue;
+                        }
+                        break;
+                    }
+                }
+                let path = below;
                 tree.add(
                     metadata.ino(),
                     Node {
@@ -116,6 +148,28 @@ mod tests {
             tree.id_of("/"),
             Some(fs::metadata(root.path()).unwrap().ino())
         );
+    }
+
+    #[test]
+    fn a_workload_that_makes_many_cgroups_takes_no_other_s_place() {
+        let root = tempfile::tempdir().unwrap();
+        let make = |path: String| fs::create_dir_all(root.path().join(path)).unwrap();
+        for number in 0..10 * MOST_OF_ONE {
+            make(format!("greedy.service/{number}/leaf"));
+            make(format!("user.slice/user-1.slice/session-{number}.scope"));
+        }
+        make("user.slice/user-1.slice/user@1.service".to_owned());
+        make("late.service/leaf".to_owned());
+        let tree = Tree::followed(root.path()).unwrap();
+        for path in [
+            "/greedy.service",
+            "/late.service/leaf",
+            "/user.slice/user-1.slice/user@1.service",
+        ] {
+            assert!(tree.id_of(path).is_some(), "{path}");
+        }
+        let greedy = tree.iter().filter(|(_, node)| node.path.contains("greedy"));
+        assert_eq!(greedy.count(), 1 + MOST_OF_ONE);
     }
 
     #[test]

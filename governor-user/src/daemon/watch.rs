@@ -103,7 +103,7 @@ pub async fn follow_tree(node: Arc<Node>) {
 
 /// Takes up the tree as it is; the directories in which workloads may appear.
 fn scan(node: &Node) -> Vec<PathBuf> {
-    let tree = match Tree::scan(&node.root) {
+    let tree = match Tree::followed(&node.root) {
         Ok(tree) => tree,
         Err(error) => {
             // Readiness says it too; here it would be said every few seconds.
