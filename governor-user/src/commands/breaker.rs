@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use super::lasting;
+use super::output::print;
 use crate::client::{Client, Socket, block_on, segment};
 use crate::daemon::operators::Answer;
 use crate::daemon::orders::{Breakers, Hold};
@@ -19,7 +21,7 @@ pub struct BreakerArgs {
     /// A name of `status`, or ip:port
     destination: String,
     /// How long it is held, at most 24h [default: 15m]
-    #[arg(long = "for", value_name = "DURATION")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = lasting)]
     lasting: Option<GoDuration>,
     #[command(flatten)]
     socket: Socket,
@@ -59,7 +61,6 @@ pub fn run(args: &BreakerArgs) -> Result<()> {
             .await?
             .put(&path, &order)
             .await?;
-        println!("{}", answer.message);
-        Ok(())
+        print(&(answer.message + "\n"))
     })
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
+use super::output::print;
 use crate::cgroup;
 use crate::daemon::{Tree, holder};
 use crate::errors::{Exit, Failure, Result};
@@ -27,13 +28,10 @@ pub fn run(_: &DetachArgs) -> Result<()> {
     let daemon = holder(&pins::directory(bpffs));
     let removed = pins::remove_all(bpffs)?;
     sweep();
-    println!(
-        "{}",
-        match removed {
-            true => "programs, links and maps are removed",
-            false => "nothing of ours was attached",
-        }
-    );
+    print(match removed {
+        true => "programs, links and maps are removed\n",
+        false => "nothing of ours was attached\n",
+    })?;
     if let Some(pid) = daemon {
         eprintln!(
             "retry-governor: the daemon, pid {pid}, still runs and governs nothing: stop it or restart it"

@@ -5,8 +5,17 @@ pub mod detach;
 pub mod doctor;
 pub mod events;
 pub mod exec;
+mod output;
 pub mod policy;
 pub mod retries;
 pub mod run;
 pub mod shed;
 pub mod status;
+
+use crate::policy::units::GoDuration;
+
+/// A `--for`.
+fn lasting(text: &str) -> Result<GoDuration, String> {
+    let parsed = text.parse::<GoDuration>();
+    parsed.map_err(|why| format!("{why}: write it like 30s, 15m or 1h"))
+}

@@ -1,11 +1,12 @@
 //! `retry-governor policy`: validation without loading anything.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::errors::{Failure, Result};
+use super::output::print;
+use crate::client::{Client, Socket, block_on};
+use crate::errors::Result;
 use crate::policy::{Policy, default, load, show};
 
 /// Check, show or start policies
@@ -13,7 +14,8 @@ use crate::policy::{Policy, default, load, show};
 #[command(after_help = "Examples:
   retry-governor policy default > policy.yaml
   retry-governor policy check policy.yaml
-  retry-governor policy show --json policy.yaml")]
+  retry-governor policy show --json policy.yaml
+  retry-governor policy show")]
 pub struct PolicyArgs {
     #[command(subcommand)]
     command: PolicyCommand,
@@ -29,11 +31,13 @@ enum PolicyCommand {
     },
     /// Print policies with every default filled in
     Show {
-        /// Policy files; none: the default policy
+        /// Policy files; none: what the daemon has in force
         files: Vec<PathBuf>,
         /// As JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        socket: Socket,
     },
     /// Print the default policy as a commented file
     Default,
@@ -47,9 +51,13 @@ pub fn run(args: &PolicyArgs) -> Result<()> {
             let names: Vec<_> = policies.iter().map(|policy| policy.name.as_str()).collect();
             print(&format!("ok: {}\n", names.join(", ")))
         }
-        PolicyCommand::Show { files, json } => {
+        PolicyCommand::Show {
+            files,
+            json,
+            socket,
+        } => {
             let policies = match files.as_slice() {
-                [] => default_policies()?,
+                [] => in_force(socket)?,
                 files => load::files(files)?,
             };
             match json {
@@ -61,17 +69,20 @@ pub fn run(args: &PolicyArgs) -> Result<()> {
     }
 }
 
+/// What the daemon has in force.
+fn in_force(socket: &Socket) -> Result<Vec<Policy>> {
+    let list: serde_json::Value =
+        block_on(async { Client::connect(socket).await?.get("/v1/policy").await })?;
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    // JSON is YAML: read as a file is, and shown as a file is.
+    let documents: Vec<_> = items.iter().map(ToString::to_string).collect();
+    match documents.is_empty() {
+        true => Ok(Vec::new()),
+        false => Ok(crate::policy::parse(&documents.join("\n---\n"), "daemon")?),
+    }
+}
+
 /// The default policy.
 pub fn default_policies() -> Result<Vec<Policy>> {
     Ok(crate::policy::parse(default::TEXT, "default policy")?)
-}
-
-/// Standard output, where a reader that has gone (`| head`) is no error.
-fn print(text: &str) -> Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed("standard output", error))
-        }
-        _ => Ok(()),
-    }
 }

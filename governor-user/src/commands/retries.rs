@@ -4,9 +4,11 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::{Args, ValueEnum};
 
+use super::lasting;
+use super::output::print;
 use crate::client::{Client, Socket, block_on};
 use crate::daemon::operators::Answer;
-use crate::daemon::orderlist::OrderList;
+use crate::daemon::orderlist::{OrderList, OrderShown};
 use crate::daemon::orders::{Retries, RetriesState, USUAL};
 use crate::errors::{Exit, Failure, Result};
 use crate::policy::units::GoDuration;
@@ -25,7 +27,7 @@ pub struct RetriesArgs {
     #[arg(long, value_name = "D")]
     destination: Option<String>,
     /// How long `off` lasts, at most 24h [default: 15m]
-    #[arg(long = "for", value_name = "DURATION")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = lasting)]
     lasting: Option<GoDuration>,
     /// Do not ask before switching off retries of the whole node
     #[arg(long)]
@@ -73,8 +75,7 @@ pub fn run(args: &RetriesArgs) -> Result<()> {
             .await?
             .put("/v1/retries", &order)
             .await?;
-        println!("{}", answer.message);
-        Ok(())
+        print(&(answer.message + "\n"))
     })
 }
 
@@ -101,27 +102,20 @@ async fn status(args: &RetriesArgs) -> Result<()> {
         .await?
         .get("/v1/orders")
         .await?;
-    let mut lines = list.orders.iter().filter_map(|order| {
-        let scope = order.destination.as_deref();
-        let wanted = args
-            .destination
-            .as_deref()
-            .is_none_or(|wanted| scope == Some(wanted));
-        let retries = order.retries.as_ref().filter(|_| wanted)?;
-        let scope = scope.map_or("every destination".to_owned(), |name| {
-            format!("destination {name}")
-        });
-        Some(format!(
-            "{} % of retries to {scope} are admitted, all again from {}",
-            retries.percent, retries.expires_at
-        ))
-    });
-    match lines.next() {
-        None => println!("retries are enabled: nothing is ordered"),
-        Some(first) => {
-            println!("{first}");
-            lines.for_each(|line| println!("{line}"));
+    let wanted = |order: &&OrderShown| {
+        let destination = args.destination.as_deref();
+        destination.is_none_or(|wanted| order.destination.as_deref() == Some(wanted))
+    };
+    let orders: Vec<_> = list.orders.iter().filter(wanted).collect();
+    let mut text: String = orders
+        .iter()
+        .filter_map(|order| Some(order.retries_in_words()? + "\n"))
+        .collect();
+    if text.is_empty() {
+        text.push_str("retries are enabled: nothing is ordered about them\n");
+        if !orders.is_empty() {
+            text.push_str("other orders are in force: see `retry-governor status`\n");
         }
     }
-    Ok(())
+    print(&text)
 }

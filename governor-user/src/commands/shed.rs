@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use clap::Args;
 
+use super::lasting;
+use super::output::print;
 use crate::client::{Client, Socket, block_on};
 use crate::daemon::operators::Answer;
 use crate::daemon::orders::Shed;
@@ -30,7 +32,7 @@ pub struct ShedArgs {
     #[arg(long)]
     retries_only: bool,
     /// How long, at most 24h
-    #[arg(long = "for", value_name = "DURATION")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = lasting)]
     lasting: Option<GoDuration>,
     #[command(flatten)]
     socket: Socket,
@@ -86,8 +88,7 @@ pub fn run(args: &ShedArgs) -> Result<()> {
             .await?
             .put("/v1/shed", &order)
             .await?;
-        println!("{}", answer.message);
-        Ok(())
+        print(&(answer.message + "\n"))
     })
 }
 

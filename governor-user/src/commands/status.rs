@@ -1,9 +1,8 @@
 //! `retry-governor status`: what the daemon sees and does.
 
-use std::io::{self, Write as _};
-
 use clap::Args;
 
+use super::output::print;
 use crate::client::{Client, Socket, block_on};
 use crate::errors::{Failure, Result};
 use crate::status::{self, Status};
@@ -31,6 +30,13 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         shown
             .destinations
             .retain(|d| d.destination == *wanted || d.addresses.contains(wanted));
+        let named: Vec<_> = shown.destinations.iter().map(|d| &d.destination).collect();
+        let concerns = |destination: &Option<String>| {
+            destination
+                .as_ref()
+                .is_none_or(|name| named.contains(&name))
+        };
+        shown.orders.retain(|order| concerns(&order.destination));
         if shown.destinations.is_empty() {
             return Err(
                 Failure::failed(format!("destination {wanted}"), "nobody has called it")
@@ -38,14 +44,10 @@ pub fn run(args: &StatusArgs) -> Result<()> {
             );
         }
     }
-    let text = match args.json {
-        true => serde_json::to_string(&shown).map_err(anyhow::Error::from)? + "\n",
-        false => status::table(&shown),
+    let text = match (args.json, &args.destination) {
+        (true, _) => serde_json::to_string(&shown).map_err(anyhow::Error::from)? + "\n",
+        (false, None) => status::table(&shown),
+        (false, Some(_)) => status::table(&shown) + &status::detail(&shown),
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed("standard output", error))
-        }
-        _ => Ok(()),
-    }
+    print(&text)
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use governor_core::breaker::Move;
 use governor_core::event::{Event, kind};
+use governor_core::key::OrderKey;
+use governor_core::order::{Order, hold};
 use governor_core::units::Nanos;
 use governor_core::verdict::Reason;
 
@@ -13,13 +15,17 @@ use super::operators::time_of;
 
 /// An event of the kernel as an entry of the log; `None` where there is
 /// nothing to tell.
-pub fn entry(event: &Event, names: &Names) -> Option<Entry> {
+pub fn entry(event: &Event, names: &Names, orders: &[(OrderKey, Order)]) -> Option<Entry> {
     let destination = names.destination(&event.endpoint.destination(event.group));
     let address = endpoint(&event.endpoint);
     let (kind, reason, message) = match event.kind {
         kind::DENIED => {
             let reason = Reason::from_number(event.what);
-            let message = format!("{destination}: refused, {}", why(reason, &address));
+            let why = match reason {
+                Reason::Breaker if is_held(event, orders) => HELD.to_owned(),
+                reason => why(reason, &address),
+            };
+            let message = format!("{destination}: refused, {why}");
             (Kind::Denied, Some(reason), message)
         }
         kind::WOULD_DENY => {
@@ -45,6 +51,16 @@ pub fn entry(event: &Event, names: &Names) -> Option<Entry> {
         until: (!denial && event.until != 0)
             .then(|| rfc3339(time_of(Nanos::from_millis(event.until)))),
         ..Entry::now(kind, message)
+    })
+}
+
+const HELD: &str = "an operator holds its breaker open";
+
+/// Whether an operator held the breaker open when it happened.
+fn is_held(event: &Event, orders: &[(OrderKey, Order)]) -> bool {
+    let destination = event.endpoint.destination(event.group);
+    orders.iter().any(|(key, order)| {
+        key.destination == destination && order.held(Nanos(event.at)) == hold::OPEN
     })
 }
 
@@ -97,6 +113,7 @@ fn moved(event: &Event, address: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::operators::NOTHING;
     use crate::kernel::now;
     use governor_core::key::EndpointKey;
 
@@ -127,7 +144,7 @@ mod tests {
             workloads: [(42, "/a.service".to_owned())].into(),
             ..Names::default()
         };
-        let entry = entry(&event(kind::DENIED, Reason::Budget as u32), &names).unwrap();
+        let entry = entry(&event(kind::DENIED, Reason::Budget as u32), &names, &[]).unwrap();
         assert_eq!(
             entry.message,
             "10.0.0.5:8080: refused, a retry, and the retry budget is spent"
@@ -141,10 +158,38 @@ mod tests {
     }
 
     #[test]
+    fn a_breaker_that_an_operator_holds_is_not_called_silent() {
+        let event = event(kind::DENIED, Reason::Breaker as u32);
+        let key = OrderKey {
+            workload: 0,
+            destination: event.endpoint.destination(0),
+        };
+        let order = Order {
+            hold: hold::OPEN,
+            hold_until: event.at + 1,
+            ..NOTHING
+        };
+        let message = |order| {
+            let entry = entry(&event, &Names::default(), &[(key, order)]);
+            entry.unwrap().message
+        };
+        assert_eq!(
+            message(order),
+            "10.0.0.5:8080: refused, an operator holds its breaker open"
+        );
+        let over = Order {
+            hold_until: event.at,
+            ..order
+        };
+        assert!(message(over).contains("silent"));
+    }
+
+    #[test]
     fn a_breaker_that_opens_says_when_a_probe_may_go() {
         let entry = entry(
             &event(kind::BREAKER, Move::Tripped as u32),
             &Names::default(),
+            &[],
         )
         .unwrap();
         assert!(
@@ -160,15 +205,29 @@ mod tests {
     #[test]
     fn every_reason_and_every_move_has_words() {
         for reason in Reason::ALL {
-            assert!(entry(&event(kind::WOULD_DENY, reason as u32), &Names::default()).is_some());
+            assert!(
+                entry(
+                    &event(kind::WOULD_DENY, reason as u32),
+                    &Names::default(),
+                    &[]
+                )
+                .is_some()
+            );
         }
         for moved in [Move::Tripped, Move::Reopened, Move::Closed, Move::Probing] {
-            assert!(entry(&event(kind::BREAKER, moved as u32), &Names::default()).is_some());
+            assert!(entry(&event(kind::BREAKER, moved as u32), &Names::default(), &[]).is_some());
         }
         assert_eq!(
-            entry(&event(kind::BREAKER, Move::None as u32), &Names::default()),
+            entry(
+                &event(kind::BREAKER, Move::None as u32),
+                &Names::default(),
+                &[]
+            ),
             None
         );
-        assert_eq!(entry(&event(kind::NEW_CGROUP, 0), &Names::default()), None);
+        assert_eq!(
+            entry(&event(kind::NEW_CGROUP, 0), &Names::default(), &[]),
+            None
+        );
     }
 }

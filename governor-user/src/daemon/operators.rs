@@ -12,7 +12,7 @@ use super::eventlog::{By, Entry, Kind, rfc3339};
 use super::log;
 use super::node::{Node, State};
 use super::orders::{self, Breakers, Hold, Refused, Retries, RetriesState, Shed};
-use super::scope::{Scope, shown_destination, words};
+use super::scope::{ANYWHERE, Scope, shown_destination, words};
 use crate::errors::Failure;
 use crate::kernel::now;
 
@@ -64,6 +64,14 @@ pub const NOTHING: Order = Order {
     reserved: 0,
 };
 
+/// Every destination and workload.
+const EVERYONE: OrderKey = OrderKey {
+    workload: 0,
+    destination: ANYWHERE,
+};
+const DETACHED: &str =
+    "; nothing will be refused, because the programs are not attached (restart the daemon)";
+
 /// A time of the kernel's clock as a time of day.
 pub fn time_of(at: Nanos) -> SystemTime {
     let (now, today) = (now(), SystemTime::now());
@@ -76,11 +84,12 @@ pub fn time_of(at: Nanos) -> SystemTime {
 impl Node {
     /// Switches retries off or on.
     pub fn order_retries(&self, request: &Retries, by: By) -> Result<Answer, Declined> {
+        let scope = self.scope(request.destination.as_deref(), None)?;
         let mut state = self.state();
-        let scope = state.scope(request.destination.as_deref(), None)?;
         let order = state.give(scope.key, |before| request.apply(before, now()))?;
         let words = &scope.words;
         if request.state == RetriesState::Enabled {
+            state.take_back(&scope, |before| request.apply(before, now()))?;
             return Ok(self.ordered(&scope, format!("retries to {words} are enabled"), None, by));
         }
         let lasting = request.lasting.unwrap_or(orders::USUAL);
@@ -95,12 +104,18 @@ impl Node {
 
     /// Sheds load, or stops to.
     pub fn order_shed(&self, request: &Shed, by: By) -> Result<Answer, Declined> {
+        let scope = self.scope(request.destination.as_deref(), request.workload.as_deref())?;
         let mut state = self.state();
-        let scope = state.scope(request.destination.as_deref(), request.workload.as_deref())?;
         let order = state.give(scope.key, |before| request.apply(before, now()))?;
         let words = &scope.words;
         let Some(lasting) = request.lasting.filter(|_| order.shed_share > 0) else {
-            return Ok(self.ordered(&scope, format!("nothing is shed to {words}"), None, by));
+            state.take_back(&scope, |before| request.apply(before, now()))?;
+            return Ok(self.ordered(
+                &scope,
+                format!("shedding of attempts to {words} is off"),
+                None,
+                by,
+            ));
         };
         let what = if request.retries_only {
             "retries"
@@ -121,8 +136,8 @@ impl Node {
         request: &Breakers,
         by: By,
     ) -> Result<Answer, Declined> {
+        let scope = self.scope(Some(name), None)?;
         let mut state = self.state();
-        let scope = state.scope(Some(name), None)?;
         let order = state.give(scope.key, |before| request.apply(before, now()))?;
         let words = &scope.words;
         let lasting = request.lasting.unwrap_or(orders::USUAL);
@@ -138,6 +153,20 @@ impl Node {
             ),
         };
         Ok(self.ordered(&scope, message, until, by))
+    }
+
+    /// Whom an order concerns, and whether anything will come of it.
+    fn scope(&self, destination: Option<&str>, workload: Option<&str>) -> Result<Scope, Declined> {
+        let attached = self.not_attached().is_empty();
+        let state = self.state();
+        let scope = Scope::find(destination, workload, &state.names, &state.in_force)?;
+        Ok(match attached {
+            true => scope,
+            false => Scope {
+                caveat: DETACHED,
+                ..scope
+            },
+        })
     }
 
     /// Says what was ordered, to everyone. `until`: ns; none where an order was taken back.
@@ -180,10 +209,6 @@ impl Node {
 }
 
 impl State {
-    fn scope(&self, destination: Option<&str>, workload: Option<&str>) -> Result<Scope, Declined> {
-        Scope::find(destination, workload, &self.names, &self.in_force)
-    }
-
     /// Changes the order at a key; an empty one is taken back.
     fn give(
         &mut self,
@@ -199,6 +224,22 @@ impl State {
         let rest = (orders::ends(&order) > now()).then_some(order);
         self.governor.set_order(key, rest)?;
         Ok(order)
+    }
+
+    /// Takes orders back, those for single destinations and workloads too where none is named:
+    /// who says `shed off` in an incident means all of it.
+    fn take_back(
+        &mut self,
+        scope: &Scope,
+        change: impl Fn(Order) -> Result<Order, Refused>,
+    ) -> Result<(), Declined> {
+        if scope.key != EVERYONE {
+            return Ok(());
+        }
+        for (key, _) in self.governor.orders() {
+            self.give(key, &change)?;
+        }
+        Ok(())
     }
 }
 

@@ -6,12 +6,12 @@ use governor_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::eventlog::rfc3339;
-use super::names::Names;
 use super::node::Node;
 use super::operators::time_of;
 use super::orders::{self, Hold};
-use super::scope::shown_destination;
+use super::scope::ANYWHERE;
 use crate::kernel::now;
+use crate::status::Names;
 
 /// `GET /v1/orders`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ pub struct BreakerShown {
 }
 
 /// An order as it is shown at `now`; `None` where nothing is left of it.
-fn shown(names: &Names, key: &OrderKey, order: &Order, now: Nanos) -> Option<OrderShown> {
+fn shown(names: &Names<'_>, key: &OrderKey, order: &Order, now: Nanos) -> Option<OrderShown> {
     let at = |nanos| rfc3339(time_of(Nanos(nanos)));
     let percent = order.retries_percent(now);
     let retries_end = orders::ends(&Order {
@@ -102,7 +102,7 @@ fn shown(names: &Names, key: &OrderKey, order: &Order, now: Nanos) -> Option<Ord
     });
     let nothing = retries.is_none() && shed.is_none() && breaker.is_none();
     (!nothing).then(|| OrderShown {
-        destination: shown_destination(key, names),
+        destination: (key.destination != ANYWHERE).then(|| names.destination(&key.destination)),
         workload: (key.workload != 0).then(|| names.workload(key.workload)),
         retries,
         shed,
@@ -114,15 +114,72 @@ impl Node {
     /// What is ordered now.
     pub fn orders(&self) -> OrderList {
         let state = self.state();
-        let now = now();
-        let mut orders: Vec<_> = state
-            .governor
-            .orders()
-            .iter()
-            .filter_map(|(key, order)| shown(&state.names, key, order, now))
-            .collect();
-        orders.sort_by(|a, b| (&a.destination, &a.workload).cmp(&(&b.destination, &b.workload)));
-        OrderList { orders }
+        let names = state.names.shown(&state.in_force.effective);
+        OrderList {
+            orders: list(&state.governor.orders(), &names, now()),
+        }
+    }
+}
+
+/// Orders as they are shown at `now`: those for every destination first.
+pub fn list(orders: &[(OrderKey, Order)], names: &Names<'_>, now: Nanos) -> Vec<OrderShown> {
+    let mut shown: Vec<_> = orders
+        .iter()
+        .filter_map(|(key, order)| shown(names, key, order, now))
+        .collect();
+    shown.sort_by(|a, b| (&a.destination, &a.workload).cmp(&(&b.destination, &b.workload)));
+    shown
+}
+
+impl OrderShown {
+    /// What is ordered, one line for each order.
+    pub fn in_words(&self) -> Vec<String> {
+        let scope = self.scope();
+        let shed = self.shed.as_ref().map(|shed| {
+            let what = if shed.retries_only {
+                "retries"
+            } else {
+                "attempts"
+            };
+            let (percent, until) = (shed.percent, &shed.expires_at);
+            format!("{percent} % of {what} to {scope} are shed until {until}")
+        });
+        let breaker = self.breaker.as_ref().map(|breaker| {
+            let how = match breaker.state {
+                Hold::Open => "open",
+                Hold::Closed | Hold::Auto => "closed",
+            };
+            format!(
+                "breakers of {scope} are held {how} until {}",
+                breaker.expires_at
+            )
+        });
+        [self.retries_in_words(), shed, breaker]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// What is ordered about retries.
+    pub fn retries_in_words(&self) -> Option<String> {
+        let retries = self.retries.as_ref()?;
+        Some(format!(
+            "{} % of retries to {} are admitted, all again from {}",
+            retries.percent,
+            self.scope(),
+            retries.expires_at
+        ))
+    }
+
+    fn scope(&self) -> String {
+        let destination = match &self.destination {
+            None => "every destination".to_owned(),
+            Some(name) => format!("destination {name}"),
+        };
+        match &self.workload {
+            None => destination,
+            Some(workload) => format!("{destination} by {workload}"),
+        }
     }
 }
 
@@ -133,6 +190,7 @@ mod tests {
     use crate::daemon::scope::ANYWHERE;
     use crate::policy::rules::Group;
     use governor_core::key::DestinationKey;
+    use std::collections::{BTreeMap, HashMap};
 
     #[test]
     fn an_order_is_shown_with_what_is_left_of_it() {
@@ -141,8 +199,9 @@ mod tests {
             name: "auth".to_owned(),
         };
         let names = Names {
-            groups: [(7, auth)].into(),
-            ..Names::default()
+            groups: &[(7, auth)].into(),
+            workloads: &HashMap::new(),
+            policies: &[],
         };
         let key = OrderKey {
             workload: 0,
@@ -162,8 +221,13 @@ mod tests {
         };
         let shown_now = shown(&names, &key, &order, now).unwrap();
         assert_eq!(shown_now.destination.as_deref(), Some("auth"));
-        assert_eq!(shown_now.shed.map(|shed| shed.percent), Some(30.5));
-        assert_eq!((shown_now.breaker, shown_now.retries), (None, None));
+        assert_eq!(shown_now.shed.as_ref().map(|shed| shed.percent), Some(30.5));
+        assert_eq!((&shown_now.breaker, &shown_now.retries), (&None, &None));
+        let words = shown_now.in_words();
+        assert!(
+            words[0].starts_with("30.5 % of attempts to destination auth are shed until 2"),
+            "{words:?}"
+        );
         assert_eq!(shown(&names, &key, &order, Nanos(later)), None);
     }
 
@@ -182,12 +246,12 @@ mod tests {
             destination: ANYWHERE,
         };
         let percent = |at: u64| {
-            let shown = shown(
-                &Names::default(),
-                &key,
-                &order,
-                Nanos(now.0 + at * 1_000_000_000),
-            );
+            let names = Names {
+                groups: &BTreeMap::new(),
+                workloads: &HashMap::new(),
+                policies: &[],
+            };
+            let shown = shown(&names, &key, &order, Nanos(now.0 + at * 1_000_000_000));
             shown
                 .and_then(|order| order.retries)
                 .map(|retries| retries.percent)

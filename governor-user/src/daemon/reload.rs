@@ -52,12 +52,19 @@ impl Node {
     pub fn reload(&self, why: Why) {
         let applied = read(&self.policy_dir).and_then(|policies| self.apply(policies, why));
         match applied {
-            Ok(()) => self
-                .refusal
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clear(),
+            Ok(()) => self.repaired(),
             Err(failure) => self.refuse(&failure.to_string(), why),
+        }
+    }
+
+    /// Whoever repaired a file wants to hear of it, also where nothing else changed.
+    fn repaired(&self) {
+        let mut before = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        if !before.is_empty() {
+            before.clear();
+            let line = "policies are valid again";
+            log::say(line);
+            self.events.push(Entry::now(Kind::Policy, line));
         }
     }
 

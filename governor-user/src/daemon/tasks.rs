@@ -1,10 +1,12 @@
 //! What the daemon does again and again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aya::maps::{MapData, RingBuf};
 use governor_core::event::{Event, kind};
+use governor_core::key::{MAX_ENDPOINTS_OF_ONE, loss};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::block_in_place;
@@ -25,6 +27,8 @@ const IDLE: Duration = Duration::from_secs(15 * 60);
 const IDLE_IN_NEED: Duration = Duration::from_secs(2 * 60);
 /// A map that is so full, in percent, is in need.
 const NEED: u64 = 75;
+/// Endpoints that one workload may have.
+const OF_ONE: u32 = MAX_ENDPOINTS_OF_ONE as u32;
 /// Events that are taken from the ring before others may run.
 const AT_ONCE: usize = 256;
 
@@ -57,6 +61,8 @@ pub async fn keep_house(node: Arc<Node>) {
     let mut again = interval(HOUSE_EVERY);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut round = 0u32;
+    // What a predecessor has not judged is no news.
+    let mut unjudged = node.state().governor.losses().unwrap_or_default();
     loop {
         again.tick().await;
         round = round.wrapping_add(1);
@@ -64,6 +70,7 @@ pub async fn keep_house(node: Arc<Node>) {
             node.forget_orders();
             if round.is_multiple_of(GARBAGE_EVERY) {
                 collect(&node);
+                tell_unjudged(&node, &mut unjudged);
             }
         });
     }
@@ -74,16 +81,44 @@ fn collect(node: &Node) {
     let collected = state.governor.snapshot().and_then(|snapshot| {
         let full =
             |entries: usize, capacity: u32| entries as u64 * 100 >= u64::from(capacity) * NEED;
+        let mut of_one: HashMap<u64, usize> = HashMap::new();
+        for (key, _) in &snapshot.endpoints {
+            *of_one.entry(key.workload).or_default() += 1;
+        }
+        // A workload that has used up its own part passes unjudged, though the map has room.
         let need = snapshot
             .fill
             .iter()
-            .any(|fill| full(fill.entries, fill.capacity));
+            .any(|fill| full(fill.entries, fill.capacity))
+            || of_one.values().any(|count| full(*count, OF_ONE));
         state
             .governor
             .collect_garbage(if need { IDLE_IN_NEED } else { IDLE })
     });
     if let Err(failure) = collected {
         log::warn(failure);
+    }
+}
+
+/// Says that attempts passed unjudged because the ledgers are full: the counter alone is easily
+/// overlooked by whoever wonders why nothing is refused.
+fn tell_unjudged(node: &Node, before: &mut [u64; loss::ALL as usize]) {
+    let Ok(now) = node.state().governor.losses() else {
+        return;
+    };
+    let full = loss::LEDGER_FULL as usize;
+    let more = now[full].saturating_sub(before[full]);
+    *before = now;
+    if more > 0 {
+        let line = format!(
+            "{more} attempts passed unjudged: the ledgers are full, or those of a workload that \
+             calls very many addresses"
+        );
+        log::warn(&line);
+        node.events.push(Entry {
+            count: Some(more),
+            ..Entry::now(Kind::Daemon, line)
+        });
     }
 }
 
@@ -127,13 +162,19 @@ fn take(ring: &mut RingBuf<MapData>) -> Vec<Event> {
 
 fn tell(node: &Node, events: &[Event]) {
     let state = node.state();
+    // A walk over a small map, and only where a breaker refuses.
+    let refused = |event: &Event| event.kind == kind::DENIED;
+    let orders = match events.iter().any(refused) {
+        true => state.governor.orders(),
+        false => Vec::new(),
+    };
     for event in events {
         if event.kind == kind::NEW_CGROUP {
             // Known: a process that lives in a cgroup that only groups.
             if !state.names.workloads.contains_key(&event.endpoint.workload) {
                 node.scan.notify_one();
             }
-        } else if let Some(entry) = entry(event, &state.names) {
+        } else if let Some(entry) = entry(event, &state.names, &orders) {
             node.events.push(entry);
         }
     }

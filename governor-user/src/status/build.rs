@@ -12,6 +12,7 @@ use governor_core::units::Nanos;
 use super::clock::Clock;
 use super::destination::destinations;
 use super::model::*;
+use crate::daemon::orderlist;
 use crate::kernel::{ProgramStatus, Snapshot};
 use crate::policy::Policy;
 use crate::policy::rules::Group;
@@ -94,6 +95,7 @@ impl Status {
                 hooks: programs.into_iter().map(hook).collect(),
             },
             retries: retries(&snapshot.orders, &clock),
+            orders: orderlist::list(&snapshot.orders, names, snapshot.at),
             destinations: destinations(snapshot, names, &clock),
             unjudged: Unjudged {
                 ledger_full: lost(loss::LEDGER_FULL),

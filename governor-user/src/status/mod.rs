@@ -1,11 +1,12 @@
 //! What the governor sees and does, as `status --json` has it, and as text.
 //!
 //! [`model`] is the shape, [`build`] makes it from a snapshot of the ledgers and
-//! the names of things, [`table`] and [`summary`] show it to people.
+//! the names of things, [`table`], [`detail`] and [`summary`] show it to people.
 
 mod build;
 mod clock;
 mod destination;
+mod detail;
 mod histogram;
 pub mod model;
 mod summary;
@@ -14,6 +15,7 @@ mod table;
 mod tests;
 
 pub use build::{Names, label};
+pub use detail::detail;
 pub use model::Status;
 pub use summary::summary;
 pub use table::table;

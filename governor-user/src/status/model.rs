@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::daemon::orderlist::OrderShown;
+
 /// The whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,6 +23,8 @@ pub struct Status {
     pub kernel: Kernel,
     /// Whether retries are admitted on this node.
     pub retries: Retries,
+    /// What operators have ordered and is not over.
+    pub orders: Vec<OrderShown>,
     /// Every destination that was called, busiest first.
     pub destinations: Vec<Destination>,
     /// Attempts the kernel programs could not judge; they passed.
@@ -331,8 +335,12 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.ledger_full + self.no_record + self.no_policy
+    /// Why, as people read it.
+    pub fn named(&self) -> [(&'static str, u64); 3] {
+        [
+            ("the ledgers are full", self.ledger_full),
+            ("their sockets got no record", self.no_record),
+            ("their policy was just replaced", self.no_policy),
+        ]
     }
 }

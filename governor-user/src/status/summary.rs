@@ -31,12 +31,7 @@ pub fn summary(status: &Status) -> String {
             "retry-governor: and {more} more destinations (--json-summary)"
         );
     }
-    let unjudged = status.unjudged;
-    let why = [
-        ("the ledgers are full", unjudged.ledger_full),
-        ("their sockets got no record", unjudged.no_record),
-        ("their policy was just replaced", unjudged.no_policy),
-    ];
+    let why = status.unjudged.named();
     for (why, count) in why.into_iter().filter(|(_, count)| *count > 0) {
         let passed = number(count, "try", "tries");
         let _ = writeln!(out, "retry-governor: {passed} passed unjudged: {why}");
@@ -97,7 +92,7 @@ fn more(destination: &Destination) -> Vec<String> {
 }
 
 /// `12 denied (10 breaker, 2 budget)`; nothing where there is nothing.
-fn by_kind(what: &str, counts: &[(&str, u64)]) -> Option<String> {
+pub(super) fn by_kind(what: &str, counts: &[(&str, u64)]) -> Option<String> {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let kinds: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
     let kinds = match kinds.as_slice() {

@@ -2,25 +2,32 @@
 
 use std::fmt::Write as _;
 
-use super::model::{BreakerState, Destination, RetriesState, Status};
+use super::model::{BreakerState, Destination, Status};
 
 /// Longest name that is shown whole: as any IPv4 address with its port.
 const NAME: usize = 21;
+/// The column that tells of the breaker.
+const BREAKER: usize = 7;
 
 /// The table.
 pub fn table(status: &Status) -> String {
     let mut out = String::new();
-    if status.retries.state != RetriesState::Enabled {
-        let until = status
-            .retries
-            .expires_at
-            .as_deref()
-            .unwrap_or("further notice");
-        let percent = status.retries.percent;
+    let hooks = status.kernel.hooks.iter();
+    let gone: Vec<_> = hooks
+        .filter(|hook| !hook.attached)
+        .map(|hook| hook.name.as_str())
+        .collect();
+    if !gone.is_empty() {
+        let gone = gone.join(", ");
         let _ = writeln!(
             out,
-            "Retries: {percent} % admitted on this node until {until}"
+            "NOT ATTACHED: {gone}\nNothing is refused where connects are not seen: restart the daemon."
         );
+    }
+    for order in &status.orders {
+        for line in order.in_words() {
+            let _ = writeln!(out, "ORDERED: {line}");
+        }
     }
     if status.destinations.is_empty() {
         out.push_str("No connects seen yet.\n");
@@ -41,16 +48,22 @@ pub fn table(status: &Status) -> String {
         ],
     );
     for destination in &status.destinations {
-        let cells = cells(destination);
+        let orders = &status.orders;
+        let held = orders.iter().any(|order| {
+            order.breaker.is_some() && order.destination.as_ref() == Some(&destination.destination)
+        });
+        let mut cells = cells(destination);
+        if held {
+            // An operator's word counts, not the law's.
+            "held".clone_into(&mut cells[BREAKER]);
+        }
         let cells: Vec<_> = cells.iter().map(String::as_str).collect();
         row(&mut out, &cells);
     }
-    let unjudged = status.unjudged.total();
-    if unjudged > 0 {
-        let _ = writeln!(
-            out,
-            "{unjudged} attempts passed unjudged (see status --json, unjudged)"
-        );
+    for (why, count) in status.unjudged.named() {
+        if count > 0 {
+            let _ = writeln!(out, "{count} attempts passed unjudged: {why}");
+        }
     }
     out
 }
@@ -139,7 +152,7 @@ fn shorten(name: &str) -> String {
 }
 
 /// Four digits, or three and a unit.
-fn number(count: u64) -> String {
+pub(super) fn number(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
         10_000..1_000_000 => format!("{}k", count / 1_000),

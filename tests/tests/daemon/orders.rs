@@ -151,3 +151,97 @@ fn orders_for_what_is_not_there_are_refused_in_one_line() {
         assert!(error(&refused).contains("nobody"), "{}", refused.stderr);
     }
 }
+
+#[test]
+fn what_is_ordered_is_seen_in_the_status_by_whoever_comes_later() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    let _server = lab.line_server(PORT, Behaviour::Answer);
+    let mut caller = lab.caller(PORT, Speech::Line);
+    assert_eq!(caller.call().outcome, Outcome::Ok);
+    node.ctl(["breaker", "open", "auth", "--for", "5m"])
+        .expect_success();
+    assert_eq!(caller.call().outcome, Outcome::Refused);
+    node.ctl(["shed", "50", "--destination", "auth", "--for", "10m"])
+        .expect_success();
+    let order = node.status()["orders"][0].clone();
+    assert_eq!(order["destination"], "auth", "{order}");
+    assert_eq!(order["shed"]["percent"], 50.0, "{order}");
+    assert_eq!(order["breaker"]["state"], "Open", "{order}");
+    let table = node.ctl(["status"]).expect_success().stdout;
+    for words in [
+        "ORDERED: 50 % of attempts to destination auth are shed until 2",
+        "ORDERED: breakers of destination auth are held open until 2",
+        " held ",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    let retries = node.ctl(["retries", "status"]).expect_success().stdout;
+    assert!(retries.contains("other orders are in force"), "{retries}");
+    eventually("who refused it is told", || {
+        heard(&node, "Denied", "an operator holds its breaker open")
+    });
+}
+
+#[test]
+fn an_order_taken_back_without_a_name_is_taken_back_everywhere() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    node.ctl(["shed", "50", "--destination", "auth", "--for", "10m"])
+        .expect_success();
+    node.ctl(["retries", "off", "--destination", "auth"])
+        .expect_success();
+    node.ctl(["shed", "off"]).expect_success();
+    let orders = request(&node, "GET /v1/orders", "").1;
+    assert!(
+        orders.contains("retries") && !orders.contains("shed"),
+        "{orders}"
+    );
+    node.ctl(["retries", "on"]).expect_success();
+    assert_eq!(request(&node, "GET /v1/orders", "").1, "{\"orders\":[]}");
+}
+
+#[test]
+fn an_order_while_nothing_is_attached_says_so() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    process::run(retry_governor(["detach"]), &node.place(), LIMIT).expect_success();
+    let ordered = node
+        .ctl(["shed", "50", "--destination", "auth", "--for", "10m"])
+        .expect_success();
+    assert!(
+        ordered.stdout.contains("the programs are not attached"),
+        "{}",
+        ordered.stdout
+    );
+    let table = node.ctl(["status"]).expect_success().stdout;
+    assert!(table.contains("NOT ATTACHED: "), "{table}");
+}
+
+#[test]
+fn a_full_disk_is_an_error_in_one_line() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    for arguments in ["shed 5 --destination auth --for 10s", "retries status"] {
+        let socket = argument(&node, "--socket");
+        let mut command = std::process::Command::new("sh");
+        command
+            .args([
+                "-c",
+                &format!("exec \"$0\" {arguments} --socket \"$1\" > /dev/full"),
+            ])
+            .arg(retry_governor(["retries"]).get_program())
+            .arg(socket);
+        let full = process::run(command, &node.place(), LIMIT);
+        assert_eq!(code(&full), Some(1), "{}", full.stderr);
+        assert!(error(&full).contains("No space left"), "{}", full.stderr);
+    }
+}

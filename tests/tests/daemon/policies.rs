@@ -196,3 +196,41 @@ fn a_host_that_does_not_resolve_is_said_and_holds_up_nothing() {
     let said = daemon.stop().expect_success().stderr;
     assert!(said.contains("host nowhere.invalid: "), "{said}");
 }
+
+#[test]
+fn what_is_in_force_is_shown_and_a_repaired_file_is_told() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    node.write_policy("auth.yaml", &ENFORCE.replace("mode", "mdoe"));
+    eventually("the mistake is told", || heard(&node, "Policy", "mdoe"));
+    let shown = node.ctl(["policy", "show"]).expect_success().stdout;
+    assert!(
+        shown.contains("mode: Enforce") && shown.contains("name: auth"),
+        "{shown}"
+    );
+    node.write_policy("auth.yaml", ENFORCE);
+    eventually("the repair is told", || {
+        heard(&node, "Policy", "policies are valid again")
+    });
+}
+
+#[test]
+fn the_status_of_one_destination_says_why_and_who() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    storm(&lab);
+    let told = node.ctl(["status", "auth"]).expect_success().stdout;
+    for words in [
+        "auth: policy auth, Enforce",
+        "failed (refused)",
+        "denied (breaker)",
+        "breaker open since ",
+        "127.0.0.1:8080 by ",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}

@@ -1,0 +1,98 @@
+//! One destination, as a person in an incident asks for it: why, who, where.
+
+use std::fmt::Write as _;
+
+use super::model::{BreakerState, Destination, Endpoint, Status};
+use super::summary::by_kind;
+use super::table::{duration, number};
+
+/// Endpoints and workloads that are told of; the rest is in the JSON.
+const MOST: usize = 20;
+
+/// What the table has no room for, of every destination in the status.
+pub fn detail(status: &Status) -> String {
+    status.destinations.iter().map(tell).collect()
+}
+
+fn tell(destination: &Destination) -> String {
+    let mut out = format!("\n{}", destination.destination);
+    let _ = match (&destination.policy, &destination.mode) {
+        (Some(policy), Some(mode)) => writeln!(out, ": policy {policy}, {mode}"),
+        _ => writeln!(out, ": no policy, only observed"),
+    };
+    for line in lines(destination) {
+        let _ = writeln!(out, "  {line}");
+    }
+    for endpoint in destination.endpoints.iter().take(MOST) {
+        let _ = writeln!(
+            out,
+            "  {} by {}: {}",
+            endpoint.address,
+            endpoint.workload,
+            breaker(endpoint)
+        );
+    }
+    more(&mut out, destination.endpoints.len(), "endpoints");
+    for workload in destination.workloads.iter().take(MOST) {
+        let _ = writeln!(
+            out,
+            "  {}: {} attempts, {} retries, {} denied",
+            workload.workload,
+            number(workload.attempts),
+            number(workload.retries),
+            number(workload.denied)
+        );
+    }
+    more(&mut out, destination.workloads.len(), "workloads");
+    out
+}
+
+fn lines(destination: &Destination) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(by_kind("failed", &destination.failures.named()));
+    lines.extend(by_kind("denied", &destination.denied.named()));
+    if destination.denied_first_tries > 0 {
+        let first = destination.denied_first_tries;
+        lines.push(format!("{first} of the denied were first tries"));
+    }
+    let would = destination.would_deny.named();
+    lines.extend(by_kind("would have been denied", &would));
+    if destination.would_deny.total() > 0 {
+        lines.push(format!(
+            "of those {} succeeded (harm), {} failed (help)",
+            destination.would_deny_succeeded, destination.would_deny_failed
+        ));
+    }
+    let mut now = vec![format!("{} in flight", destination.concurrency.in_flight)];
+    if let Some(limit) = destination.concurrency.limit {
+        now.push(format!("limit {limit}"));
+    }
+    if let Some(budget) = destination.budget {
+        now.push(format!("{} retries left in the budget", budget.balance));
+    }
+    let latency = destination.latency_seconds;
+    if let (Some(p50), Some(p99)) = (latency.p50, latency.p99) {
+        now.push(format!("p50 {}, p99 {}", duration(p50), duration(p99)));
+    }
+    lines.push(now.join(", "));
+    lines
+}
+
+fn breaker(endpoint: &Endpoint) -> String {
+    let breaker = &endpoint.breaker;
+    let since = breaker.opened_at.as_deref().unwrap_or("-");
+    match breaker.state {
+        BreakerState::Closed => "breaker closed".to_owned(),
+        BreakerState::HalfOpen => format!("breaker half-open since {since}, a probe is on its way"),
+        BreakerState::Open => format!(
+            "breaker open since {since}, next probe {}",
+            breaker.next_probe_at.as_deref().unwrap_or("-")
+        ),
+    }
+}
+
+fn more(out: &mut String, all: usize, what: &str) {
+    if let Some(more) = all.checked_sub(MOST).filter(|more| *more > 0) {
+        let _ = writeln!(out, "  and {more} more {what} (--json)");
+    }
+}
