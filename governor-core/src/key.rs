@@ -50,6 +50,39 @@ pub const EXEMPT: u32 = u32::MAX;
 /// An IP address: IPv4 as `::ffff:a.b.c.d`.
 pub type Address = [u8; 16];
 
+/// A loopback address of one network namespace: 127.0.0.1 in two pods is two
+/// places, which must not share a budget or a probe. Other addresses, and those
+/// of the host's own namespace (`namespace` 0), stay as they are.
+///
+/// The namespace's cookie goes where a loopback address is all zero, behind a
+/// first byte of 0xff: no TCP destination begins so, it is multicast.
+#[inline(always)]
+pub fn scoped(address: Address, namespace: u64) -> Address {
+    let [high, low] = bytemuck::cast::<Address, [u64; 2]>(address);
+    if namespace == 0 || !is_loopback(high, low) {
+        return address;
+    }
+    let mark = (0xff << 56 | namespace & 0x00ff_ffff_ffff_ffff).to_be();
+    bytemuck::cast::<[u64; 2], Address>([mark, low])
+}
+
+/// The address without its namespace: what policies and people name.
+#[inline(always)]
+pub fn plain(address: Address) -> Address {
+    let [high, low] = bytemuck::cast::<Address, [u64; 2]>(address);
+    if u64::from_be(high) >> 56 == 0xff && is_loopback(0, low) {
+        return bytemuck::cast::<[u64; 2], Address>([0, low]);
+    }
+    address
+}
+
+/// `127.0.0.0/8` (IPv4-mapped) or `::1`, as two words in network order.
+#[inline(always)]
+pub const fn is_loopback(high: u64, low: u64) -> bool {
+    let low = u64::from_be(low);
+    high == 0 && (low == 1 || low >> 24 == 0xffff_7f)
+}
+
 /// Who calls which ip:port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(C)]

@@ -6,7 +6,10 @@
 
 use aya_ebpf::{
     bindings::bpf_sock_addr,
-    helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, generated::{bpf_get_netns_cookie, bpf_set_retval}},
+    helpers::{
+        bpf_get_current_pid_tgid, bpf_ktime_get_ns,
+        generated::{bpf_get_netns_cookie, bpf_set_retval},
+    },
     macros::cgroup_sock_addr,
     programs::SockAddrContext,
 };
@@ -180,7 +183,10 @@ fn namespace_of(sa: *mut bpf_sock_addr, address: &Address) -> u64 {
     }
     // SAFETY: the kernel's context; without one the helper tells of the host's.
     let (ours, host) = unsafe {
-        (bpf_get_netns_cookie(sa.cast()), bpf_get_netns_cookie(core::ptr::null_mut()))
+        (
+            bpf_get_netns_cookie(sa.cast()),
+            bpf_get_netns_cookie(core::ptr::null_mut()),
+        )
     };
     if ours == host { 0 } else { ours }
 }

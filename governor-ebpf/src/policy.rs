@@ -2,7 +2,7 @@
 
 use governor_core::{
     cell::Cell as _,
-    key::{Config, EXEMPT, EndpointKey, MAX_RULES, PortKey, RuleKey, RuleValue, Selection},
+    key::{Config, EXEMPT, EndpointKey, MAX_RULES, PortKey, RuleKey, RuleValue, Selection, plain},
     ledger::EndpointLedger,
     params::Params,
 };
@@ -66,6 +66,7 @@ pub fn select(
 #[inline(never)]
 fn search(config: &Config, caller: &Caller, key: &EndpointKey) -> RuleValue {
     let parity = config.generation & 1;
+    let address = plain(key.address);
     // SAFETY: the daemon replaces entries as a whole.
     let port_class = match unsafe {
         PORTS.get(PortKey {
@@ -81,12 +82,12 @@ fn search(config: &Config, caller: &Caller, key: &EndpointKey) -> RuleValue {
             parity,
             caller.class,
             port_class,
-            key.address,
+            address,
         )))
     {
         return *found;
     }
-    match RULES.get(exact(RuleKey::new(parity, 0, port_class, key.address))) {
+    match RULES.get(exact(RuleKey::new(parity, 0, port_class, address))) {
         Some(found) => *found,
         None => RuleValue {
             rule: EXEMPT,

@@ -7,7 +7,7 @@ use governor_core::{
     event::{Event, kind},
     evidence::Evidence,
     judge::{Attempt, Ledgers, Orders, attempt},
-    key::{Config, DestinationKey, EndpointKey, OrderKey, WorkloadKey, loss},
+    key::{Config, DestinationKey, EndpointKey, OrderKey, WorkloadKey, loss, plain},
     ledger::EndpointLedger,
     order::Order,
     params::Params,
@@ -40,7 +40,11 @@ pub fn order(workload: u64, destination: &DestinationKey) -> Option<&'static Ord
     unsafe {
         ORDERS.get(OrderKey {
             workload,
-            destination: *destination,
+            // An order names an address, of whatever namespace.
+            destination: DestinationKey {
+                address: plain(destination.address),
+                ..*destination
+            },
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Two workloads, one destination. What one of them does to itself is not the other's affair.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -27,8 +28,21 @@ kind: RetryPolicy
 metadata: {name: shared}
 spec:
   mode: Enforce
-  destinations: [{name: shared, cidrs: [127.0.0.1/32], ports: [8080, 8081]}]
+  destinations: [{name: shared, cidrs: [127.0.0.1/32, 10.99.0.1/32], ports: [8080, 8081]}]
 ";
+
+/// An address of the lab that another network can have too: loopback would be
+/// another place there.
+const ADDRESS: &str = "10.99.0.1";
+
+fn add_address(netns: &Netns) {
+    let added = netns.run(|| {
+        Command::new("ip")
+            .args(["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])
+            .status()
+    });
+    assert!(added.expect("ip(8) starts").success());
+}
 
 /// The entry of a workload at the destination.
 #[track_caller]
@@ -76,6 +90,8 @@ fn a_workload_that_fails_by_its_own_fault_costs_another_not_a_single_attempt() {
 fn outage() -> (Report, u64) {
     let lab = Lab::new();
     let elsewhere = Netns::create();
+    add_address(lab.netns());
+    add_address(&elsewhere);
     let [broken, cut_off, healthy] =
         ["broken", "cut-off", "healthy"].map(|name| lab.cgroup().child(name));
     let server = lab.http_server(PORT, Behaviour::Answer);
@@ -85,7 +101,7 @@ fn outage() -> (Report, u64) {
 
     let hammer = |port: u16, place: Place<'_>| {
         Storm::start(
-            &format!("loop 127.0.0.1:{port} --rate 500 --for 20s"),
+            &format!("loop {ADDRESS}:{port} --rate 500 --for 20s"),
             &place,
         )
     };
@@ -93,7 +109,7 @@ fn outage() -> (Report, u64) {
         hammer(WRONG_PORT, lab.place().in_cgroup(&broken)),
         hammer(PORT, lab.place().in_cgroup(&cut_off).in_netns(&elsewhere)),
     ];
-    let calls = format!("loop 127.0.0.1:{PORT} --speak http --rate 100 --for 20s");
+    let calls = format!("loop {ADDRESS}:{PORT} --speak http --rate 100 --for 20s");
     let calls = Storm::start(&calls, &lab.place().in_cgroup(&healthy));
     thread::sleep(Duration::from_secs(2));
     server.set(Behaviour::Refuse);

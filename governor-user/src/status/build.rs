@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use governor_core::key::{Address, DestinationKey, OrderKey, loss};
+use governor_core::key::{Address, DestinationKey, OrderKey, loss, plain};
 use governor_core::order::Order;
 use governor_core::units::Nanos;
 
@@ -49,9 +49,10 @@ impl Names<'_> {
     }
 }
 
-/// `10.0.0.5:8080`, `[fd00::1]:8080`.
+/// `10.0.0.5:8080`, `[fd00::1]:8080`. A loopback address of any network
+/// namespace is named alike: the workload beside it tells them apart.
 pub fn label(address: &Address, port: u32) -> String {
-    let address = Ipv6Addr::from(*address);
+    let address = Ipv6Addr::from(plain(*address));
     let address = address
         .to_ipv4_mapped()
         .map_or(IpAddr::V6(address), IpAddr::V4);
