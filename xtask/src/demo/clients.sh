@@ -26,7 +26,9 @@ done
 # patience, up to three retries, no jitter.
 "$storm_client" loop "$address" --speak http --rate "$rate" --threads 800 --for "$length" \
     --answer-timeout 1s --tries 4 --delay 100ms --backoff 2
+status=$?
 
 # shellcheck disable=SC2086 # one word for each caller
 kill $callers
 wait
+exit "$status"

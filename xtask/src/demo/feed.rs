@@ -1,6 +1,6 @@
 //! What the programs on the stage print, line by line.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::record::{End, Sample, Seconds, Try};
@@ -84,8 +84,10 @@ pub struct ClientTry {
 enum Outcome {
     Ok,
     Refused,
-    #[serde(other)]
+    /// An error of the client's machine, not of the service: the run shows nothing.
     Other,
+    #[serde(other)]
+    Failed,
 }
 
 impl CallerLine {
@@ -95,9 +97,14 @@ impl CallerLine {
             "curl ok" => Self::Curl(CurlEnd::Good),
             "curl failed" => Self::Curl(CurlEnd::Failed),
             line if line.starts_with("{\"summary\"") => Self::Totals,
-            line => Self::Try(
-                serde_json::from_str(line).with_context(|| format!("the callers said: {line}"))?,
-            ),
+            line => {
+                let each: ClientTry = serde_json::from_str(line)
+                    .with_context(|| format!("the callers said: {line}"))?;
+                if each.outcome == Outcome::Other {
+                    bail!("a caller has trouble of its own: {line}");
+                }
+                Self::Try(each)
+            }
         })
     }
 }
@@ -113,7 +120,7 @@ impl ClientTry {
             end: match self.outcome {
                 Outcome::Ok => End::Good,
                 Outcome::Refused => End::Refused,
-                Outcome::Other => End::Failed,
+                Outcome::Other | Outcome::Failed => End::Failed,
             },
         }
     }
@@ -144,6 +151,13 @@ mod tests {
             CallerLine::Totals
         );
         assert!(CallerLine::parse("Segmentation fault").is_err());
+    }
+
+    #[test]
+    fn trouble_of_the_client_itself_is_no_failure_of_the_service() {
+        let line = r#"{"t":1,"pid":7,"op":5,"attempt":1,"outcome":"other","errno":24,"micros":10}"#;
+        let error = CallerLine::parse(line).unwrap_err();
+        assert!(error.to_string().contains("trouble of its own"), "{error}");
     }
 
     #[test]
