@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::output::print;
 use crate::client::{Client, Socket, block_on};
+use crate::daemon::orderlist::OrderShown;
 use crate::errors::{Failure, Result};
 use crate::status::{self, Status};
 
@@ -34,10 +35,11 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         let concerns = |destination: &Option<String>| {
             destination
                 .as_ref()
-                .is_none_or(|name| named.contains(&name))
+                .is_none_or(|name| name == wanted || named.contains(&name))
         };
         shown.orders.retain(|order| concerns(&order.destination));
-        if shown.destinations.is_empty() {
+        let ordered = |order: &OrderShown| order.destination.as_ref() == Some(wanted);
+        if shown.destinations.is_empty() && !shown.orders.iter().any(ordered) {
             return Err(
                 Failure::failed(format!("destination {wanted}"), "nobody has called it")
                     .hint("`retry-governor status` lists those that were called"),

@@ -195,6 +195,8 @@ fn an_order_taken_back_without_a_name_is_taken_back_everywhere() {
         .expect_success();
     node.ctl(["retries", "off", "--destination", "auth"])
         .expect_success();
+    let uncalled = node.ctl(["status", "auth"]).expect_success().stdout;
+    assert!(uncalled.contains("are shed until"), "{uncalled}");
     node.ctl(["shed", "off"]).expect_success();
     let orders = request(&node, "GET /v1/orders", "").1;
     assert!(
