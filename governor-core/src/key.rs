@@ -80,7 +80,7 @@ pub fn plain(address: Address) -> Address {
 #[inline(always)]
 pub const fn is_loopback(high: u64, low: u64) -> bool {
     let low = u64::from_be(low);
-    high == 0 && (low == 1 || low >> 24 == 0xffff_7f)
+    high == 0 && (low == 1 || low >> 24 == 0x00ff_ff7f)
 }
 
 /// Who calls which ip:port.

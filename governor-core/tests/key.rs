@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv6Addr};
 
 fn address(text: &str) -> Address {
-    match text.parse().unwrap() {
+    match text.parse().expect("an address") {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),
     }

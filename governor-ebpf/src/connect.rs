@@ -101,7 +101,7 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
     let Some(endpoint) = maps::endpoint(&key) else {
         return ALLOW;
     };
-    if !caller.named && governor_core::cell::Cell::load(&endpoint.touched) == 0 {
+    if !caller.named && governor_core::cell::Cell::load(&endpoint.selection) == 0 {
         new_cgroup(&key);
     }
     let rule = policy::select(config, &caller, &key, endpoint);

@@ -17,6 +17,7 @@ mod node;
 pub mod operators;
 pub mod orderlist;
 pub mod orders;
+mod quiet;
 mod reload;
 mod scope;
 mod series;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aya::maps::{MapData, RingBuf};
 use governor_core::event::{Event, kind};
 use governor_core::key::{MAX_ENDPOINTS_OF_ONE, loss};
+use governor_core::units::Nanos;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::block_in_place;
@@ -17,6 +18,7 @@ use super::happenings::entry;
 use super::hosts;
 use super::log;
 use super::node::Node;
+use super::quiet::Quiet;
 
 /// How often orders that are over are forgotten.
 const HOUSE_EVERY: Duration = Duration::from_secs(5);
@@ -135,6 +137,7 @@ pub async fn read_events(node: Arc<Node>, ring: RingBuf<MapData>) {
             return;
         }
     };
+    let mut quiet = Quiet::default();
     loop {
         let Ok(mut readable) = ring.readable_mut().await else {
             return;
@@ -143,7 +146,7 @@ pub async fn read_events(node: Arc<Node>, ring: RingBuf<MapData>) {
         if events.len() < AT_ONCE {
             readable.clear_ready();
         }
-        tell(&node, &events);
+        tell(&node, &events, &mut quiet);
         tokio::task::yield_now().await;
     }
 }
@@ -160,7 +163,7 @@ fn take(ring: &mut RingBuf<MapData>) -> Vec<Event> {
     events
 }
 
-fn tell(node: &Node, events: &[Event]) {
+fn tell(node: &Node, events: &[Event], quiet: &mut Quiet) {
     let state = node.state();
     // A walk over a small map, and only where a breaker refuses.
     let refused = |event: &Event| event.kind == kind::DENIED;
@@ -174,7 +177,23 @@ fn tell(node: &Node, events: &[Event]) {
             if !state.names.workloads.contains_key(&event.endpoint.workload) {
                 node.scan.notify_one();
             }
-        } else if let Some(entry) = entry(event, &state.names, &orders) {
+            continue;
+        }
+        for (workload, more) in quiet.over(Nanos(event.at)) {
+            node.events.push(Entry {
+                workload: Some(state.names.workload(workload)),
+                count: Some(u64::from(more)),
+                ..Entry::now(
+                    Kind::Lost,
+                    format!(
+                        "{more} more events of this workload within a second (status counts them)"
+                    ),
+                )
+            });
+        }
+        if quiet.tells(event.endpoint.workload)
+            && let Some(entry) = entry(event, &state.names, &orders)
+        {
             node.events.push(entry);
         }
     }
