@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use governor_core::breaker::Move;
 use governor_core::event::{Event, kind};
-use governor_core::key::OrderKey;
+use governor_core::key::{DestinationKey, OrderKey, plain};
 use governor_core::order::{Order, hold};
 use governor_core::units::Nanos;
 use governor_core::verdict::Reason;
@@ -59,6 +59,11 @@ const HELD: &str = "an operator holds its breaker open";
 /// Whether an operator held the breaker open when it happened.
 fn is_held(event: &Event, orders: &[(OrderKey, Order)]) -> bool {
     let destination = event.endpoint.destination(event.group);
+    // An order names an address, of whatever network namespace.
+    let destination = DestinationKey {
+        address: plain(destination.address),
+        ..destination
+    };
     orders.iter().any(|(key, order)| {
         key.destination == destination && order.held(Nanos(event.at)) == hold::OPEN
     })
@@ -115,7 +120,7 @@ mod tests {
     use super::*;
     use crate::daemon::operators::NOTHING;
     use crate::kernel::now;
-    use governor_core::key::EndpointKey;
+    use governor_core::key::{EndpointKey, scoped};
 
     fn event(kind: u32, what: u32) -> Event {
         let at = now();
@@ -182,6 +187,22 @@ mod tests {
             ..order
         };
         assert!(message(over).contains("silent"));
+        let loopback = std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets();
+        let in_a_pod = Event {
+            endpoint: EndpointKey {
+                address: scoped(loopback, 7),
+                ..event.endpoint
+            },
+            ..event
+        };
+        let key = OrderKey {
+            destination: DestinationKey {
+                address: loopback,
+                ..key.destination
+            },
+            ..key
+        };
+        assert!(is_held(&in_a_pod, &[(key, order)]));
     }
 
     #[test]
