@@ -5,17 +5,18 @@
 //! thousand events with the last 80 ms.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-use governor_core::units::Nanos;
-
-/// Events of one workload that are told in one second.
+/// Events of one workload that are told in one [`ROUND`].
 const MOST: u32 = 16;
-const SECOND: u64 = Nanos::from_secs(1).0;
+const ROUND: Duration = Duration::from_secs(1);
+/// When nothing waits to be told.
+const LONG: Duration = Duration::from_secs(3600);
 
-/// What was told in the second that runs.
+/// What was told in the round that runs.
 #[derive(Debug, Default)]
 pub struct Quiet {
-    second: u64,
+    since: Option<Instant>,
     told: HashMap<u64, u32>,
 }
 
@@ -27,15 +28,22 @@ impl Quiet {
         *told <= MOST
     }
 
-    /// Before an event of that time: which workloads had more than was told in
-    /// the second that is over now, and how many.
-    pub fn over(&mut self, at: Nanos) -> Vec<(u64, u32)> {
-        let second = at.0 / SECOND;
-        // CPUs tell in the order they reserve, not by the clock: never back.
-        if second <= self.second {
+    /// How long [`Self::over`] may wait.
+    pub fn patience(&self) -> Duration {
+        match self.told.is_empty() {
+            true => LONG,
+            false => ROUND,
+        }
+    }
+
+    /// Before events that came by `now`: which workloads had more than was told
+    /// in the round that is over, and how many.
+    pub fn over(&mut self, now: Instant) -> Vec<(u64, u32)> {
+        let since = *self.since.get_or_insert(now);
+        if now.duration_since(since) < ROUND {
             return Vec::new();
         }
-        self.second = second;
+        self.since = Some(now);
         let told = std::mem::take(&mut self.told);
         told.into_iter()
             .filter(|(_, told)| *told > MOST)
@@ -51,13 +59,14 @@ mod tests {
     #[test]
     fn a_workload_that_floods_is_cut_short_and_the_rest_counted() {
         let mut quiet = Quiet::default();
-        let at = Nanos::from_secs(5);
-        assert!(quiet.over(at).is_empty());
+        let start = Instant::now();
+        assert!(quiet.over(start).is_empty());
         let flood = (0..2_000).filter(|_| quiet.tells(1)).count();
         let other = (0..3).filter(|_| quiet.tells(2)).count();
         assert_eq!((flood, other), (MOST as usize, 3));
-        assert!(quiet.over(at).is_empty(), "the second is not over");
-        assert_eq!(quiet.over(Nanos::from_secs(6)), [(1, 2_000 - MOST)]);
+        assert!(quiet.over(start).is_empty(), "the round is not over");
+        assert_eq!(quiet.patience(), ROUND);
+        assert_eq!(quiet.over(start + ROUND), [(1, 2_000 - MOST)]);
         assert!(quiet.tells(1));
     }
 }

@@ -2,16 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aya::maps::{MapData, RingBuf};
 use governor_core::event::{Event, kind};
 use governor_core::key::{MAX_ENDPOINTS_OF_ONE, loss};
-use governor_core::units::Nanos;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::block_in_place;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::eventlog::{Entry, Kind};
 use super::happenings::entry;
@@ -139,7 +138,12 @@ pub async fn read_events(node: Arc<Node>, ring: RingBuf<MapData>) {
     };
     let mut quiet = Quiet::default();
     loop {
-        let Ok(mut readable) = ring.readable_mut().await else {
+        // What was not told is told of when its second is over, also if no event follows.
+        let Ok(ready) = timeout(quiet.patience(), ring.readable_mut()).await else {
+            tell(&node, &[], &mut quiet);
+            continue;
+        };
+        let Ok(mut readable) = ready else {
             return;
         };
         let events = take(readable.get_inner_mut());
@@ -171,27 +175,23 @@ fn tell(node: &Node, events: &[Event], quiet: &mut Quiet) {
         true => state.governor.orders(),
         false => Vec::new(),
     };
+    for (workload, more) in quiet.over(Instant::now()) {
+        node.events.push(Entry {
+            workload: Some(state.names.workload(workload)),
+            count: Some(u64::from(more)),
+            ..Entry::now(
+                Kind::Lost,
+                format!("{more} more events of this workload within a second (status counts them)"),
+            )
+        });
+    }
     for event in events {
         if event.kind == kind::NEW_CGROUP {
             // Known: a process that lives in a cgroup that only groups.
             if !state.names.workloads.contains_key(&event.endpoint.workload) {
                 node.scan.notify_one();
             }
-            continue;
-        }
-        for (workload, more) in quiet.over(Nanos(event.at)) {
-            node.events.push(Entry {
-                workload: Some(state.names.workload(workload)),
-                count: Some(u64::from(more)),
-                ..Entry::now(
-                    Kind::Lost,
-                    format!(
-                        "{more} more events of this workload within a second (status counts them)"
-                    ),
-                )
-            });
-        }
-        if quiet.tells(event.endpoint.workload)
+        } else if quiet.tells(event.endpoint.workload)
             && let Some(entry) = entry(event, &state.names, &orders)
         {
             node.events.push(entry);
