@@ -1,7 +1,7 @@
 //! What the governor sees and does, as `status --json` has it, and as text.
 //!
 //! [`model`] is the shape, [`build`] makes it from a snapshot of the ledgers and
-//! the names of things, [`table`], [`detail`] and [`summary`] show it to people.
+//! the names of things, [`mod@table`], [`mod@detail`] and [`mod@summary`] show it to people.
 
 mod build;
 mod clock;
