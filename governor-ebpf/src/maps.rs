@@ -34,10 +34,10 @@ pub static ENDPOINTS: HashMap<EndpointKey, EndpointLedger<MapCell>, 16384, LAZY>
 #[btf_map]
 pub static WORKLOADS: HashMap<WorkloadKey, WorkloadLedger<MapCell>, 16384, LAZY> = HashMap::new();
 #[btf_map]
-pub static DESTINATIONS: HashMap<DestinationKey, DestinationLedger<MapCell>, 8192, LAZY> =
+pub static DESTINATIONS: HashMap<DestinationKey, DestinationLedger<MapCell>, 16384, LAZY> =
     HashMap::new();
 #[btf_map]
-pub static LEASES: HashMap<DestinationKey, Lease<MapCell>, 8192, LAZY> = HashMap::new();
+pub static LEASES: HashMap<DestinationKey, Lease<MapCell>, 16384, LAZY> = HashMap::new();
 #[btf_map]
 pub static QUOTAS: HashMap<u64, MapCell, 16384, LAZY> = HashMap::new();
 #[btf_map]
