@@ -10,7 +10,9 @@ use aya::maps::{Array, MapData, RingBuf};
 use aya::programs::links::FdLink;
 use aya::programs::{CgroupAttachMode, CgroupSkbAttachType, Program};
 use governor_core::event::Event;
-use governor_core::key::{CgroupEntry, Config, EndpointKey, RuleKey, RuleValue, WorkloadKey, map};
+use governor_core::key::{
+    CgroupEntry, Config, EndpointKey, RuleKey, RuleValue, WorkloadKey, map, plain,
+};
 use governor_core::ledger::{EndpointLedger, WorkloadLedger};
 use governor_core::params::Params;
 use governor_tests::cgroup::Cgroup;
@@ -112,12 +114,23 @@ impl Gate {
             SocketAddr::V4(v4) => v4.ip().to_ipv6_mapped(),
             SocketAddr::V6(v6) => *v6.ip(),
         };
-        EndpointKey {
+        let key = EndpointKey {
             workload: self.workload,
             address: ip.octets(),
             port: address.port().into(),
             reserved: 0,
-        }
+        };
+        // Loopback is kept by network namespace.
+        let named = |kept: &EndpointKey| EndpointKey {
+            address: plain(kept.address),
+            ..*kept
+        };
+        let kept = self
+            .kernel
+            .keys::<EndpointKey, EndpointLedger>(map::ENDPOINTS);
+        kept.into_iter()
+            .find(|kept| named(kept) == key)
+            .unwrap_or(key)
     }
 }
 

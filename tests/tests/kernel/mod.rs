@@ -130,18 +130,19 @@ impl Kernel {
 
     /// An entry of a map; zeroes where there is none.
     pub fn read<K: Pod, V: Pod>(&self, name: &str, key: K) -> V {
-        let table: HashMap<&MapData, Wire<K>, Wire<V>> =
-            self.0.map(name).unwrap().try_into().unwrap();
-        table
+        self.table::<K, V>(name)
             .get(&Wire(key), 0)
             .map_or_else(|_| V::zeroed(), |value| value.0)
     }
 
-    /// Entries in a map.
-    pub fn entries<K: Pod, V: Pod>(&self, name: &str) -> usize {
-        let table: HashMap<&MapData, Wire<K>, Wire<V>> =
-            self.0.map(name).unwrap().try_into().unwrap();
-        table.keys().count()
+    /// The keys of a map.
+    pub fn keys<K: Pod, V: Pod>(&self, name: &str) -> Vec<K> {
+        let keys = self.table::<K, V>(name);
+        keys.keys().map(|key| key.unwrap().0).collect()
+    }
+
+    fn table<K: Pod, V: Pod>(&self, name: &str) -> HashMap<&MapData, Wire<K>, Wire<V>> {
+        self.0.map(name).unwrap().try_into().unwrap()
     }
 
     /// How often something went wrong, by [`governor_core::key::loss`], on all CPUs.
