@@ -138,8 +138,6 @@ pub enum Move {
     Reopened = 2,
     /// Half-open to closed: the probe succeeded.
     Closed = 3,
-    /// Open to half-open: a probe left.
-    Probing = 4,
 }
 
 /// The breaker of one endpoint.

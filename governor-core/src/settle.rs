@@ -110,7 +110,7 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         Move::Tripped => l.workload.bump(count::TRIPPED),
         Move::Reopened => l.workload.bump(count::REOPENED),
         Move::Closed => l.workload.bump(count::CLOSED),
-        Move::None | Move::Probing => {}
+        Move::None => {}
     }
     Settled { moved }
 }

@@ -83,3 +83,15 @@ pub fn destination_of<'v>(status: &'v Value, destination: &str) -> &'v Value {
         .find(|entry| entry["destination"] == destination);
     found.unwrap_or_else(|| panic!("no destination {destination} in {status}"))
 }
+
+/// The entry of a workload, by the end of its path, in the entry of a destination.
+#[track_caller]
+pub fn workload_of<'v>(destination: &'v Value, name: &str) -> &'v Value {
+    let workloads = destination["workloads"].as_array().into_iter().flatten();
+    let found = workloads.into_iter().find(|entry| {
+        entry["workload"]
+            .as_str()
+            .is_some_and(|path| path.ends_with(name))
+    });
+    found.unwrap_or_else(|| panic!("no workload {name} in {destination}"))
+}

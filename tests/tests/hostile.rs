@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use governor_tests::caller::{Caller, Storm};
 use governor_tests::governed::denied;
-use governor_tests::governor::destination_of;
+use governor_tests::governor::{destination_of, workload_of};
 use governor_tests::lab::Lab;
 use governor_tests::node::Node;
 use governor_tests::process::{self, Process};
 use governor_tests::server::Behaviour;
 use governor_tests::storm::exchange::Speech;
 use governor_tests::storm::report::Outcome;
-use serde_json::Value;
 
 const PORT: u16 = 8080;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -34,18 +33,6 @@ fn python(attack: &str) -> Command {
     let mut command = Command::new("python3");
     command.args(["-c", attack]);
     command
-}
-
-/// What the status says of one workload at the destination.
-#[track_caller]
-fn workload<'v>(destination: &'v Value, name: &str) -> &'v Value {
-    let workloads = destination["workloads"].as_array().into_iter().flatten();
-    let found = workloads.into_iter().find(|entry| {
-        entry["workload"]
-            .as_str()
-            .is_some_and(|path| path.ends_with(name))
-    });
-    found.expect("the destination knows the workload")
 }
 
 #[test]
@@ -163,7 +150,7 @@ for host in range(20000): attempt(2, host, 9).close()
     let passed = status["unjudged"]["ledgerFull"].as_u64();
     assert!(passed >= Some(10_000), "what is beyond its part is counted");
     let healthy = destination_of(&status, "127.0.0.1:8080");
-    assert_eq!(workload(healthy, "neighbour")["denied"], 0);
+    assert_eq!(workload_of(healthy, "neighbour")["denied"], 0);
     // In flight comes to nothing once it is parked.
     thread::sleep(Duration::from_millis(2_300));
     let metrics = node.get("/metrics").1;

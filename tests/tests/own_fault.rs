@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use governor_tests::caller::Storm;
 use governor_tests::governed::denied;
-use governor_tests::governor::destination_of;
+use governor_tests::governor::{destination_of, workload_of};
 use governor_tests::lab::Lab;
 use governor_tests::netns::Netns;
 use governor_tests::node::Node;
 use governor_tests::place::Place;
 use governor_tests::server::Behaviour;
 use governor_tests::storm::report::{Outcome, Report, monotonic_micros};
-use serde_json::Value;
 
 const PORT: u16 = 8080;
 const WRONG_PORT: u16 = 8081;
@@ -44,18 +43,6 @@ fn add_address(netns: &Netns) {
     assert!(added.expect("ip(8) starts").success());
 }
 
-/// The entry of a workload at the destination.
-#[track_caller]
-fn workload<'v>(destination: &'v Value, name: &str) -> &'v Value {
-    let workloads = destination["workloads"].as_array().into_iter().flatten();
-    let found = workloads.into_iter().find(|entry| {
-        entry["workload"]
-            .as_str()
-            .is_some_and(|path| path.ends_with(name))
-    });
-    found.expect("the destination knows the workload")
-}
-
 #[test]
 fn a_workload_that_fails_by_its_own_fault_costs_another_not_a_single_attempt() {
     let lab = Lab::new();
@@ -75,10 +62,14 @@ fn a_workload_that_fails_by_its_own_fault_costs_another_not_a_single_attempt() {
     assert_eq!(wrong.count(Outcome::Refused), 5000);
     let status = node.status();
     let shared = destination_of(&status, "shared");
-    assert_eq!(workload(shared, "/healthy")["denied"], 0, "{shared}");
-    assert_eq!(workload(shared, "/healthy")["attempts"], 1000, "{shared}");
+    assert_eq!(workload_of(shared, "/healthy")["denied"], 0, "{shared}");
+    assert_eq!(
+        workload_of(shared, "/healthy")["attempts"],
+        1000,
+        "{shared}"
+    );
     // All that was denied was the broken one's, and little of that reached the network.
-    assert_eq!(workload(shared, "/broken")["denied"], denied(shared));
+    assert_eq!(workload_of(shared, "/broken")["denied"], denied(shared));
     assert!(denied(shared) > 4900, "{shared}");
     daemon.stop().expect_success();
 }

@@ -94,7 +94,6 @@ fn moved(event: &Event, address: &str) -> Option<String> {
     const TRIPPED: u32 = Move::Tripped as u32;
     const REOPENED: u32 = Move::Reopened as u32;
     const CLOSED: u32 = Move::Closed as u32;
-    const PROBING: u32 = Move::Probing as u32;
     match event.what {
         TRIPPED => Some(format!(
             "{address}: breaker open after {} failures in a row; {}",
@@ -107,9 +106,6 @@ fn moved(event: &Event, address: &str) -> Option<String> {
         )),
         CLOSED => Some(format!(
             "{address}: breaker closed, the probe succeeded; admission ramps up"
-        )),
-        PROBING => Some(format!(
-            "{address}: breaker half-open, a probe is on its way"
         )),
         _ => None,
     }
@@ -235,7 +231,7 @@ mod tests {
                 .is_some()
             );
         }
-        for moved in [Move::Tripped, Move::Reopened, Move::Closed, Move::Probing] {
+        for moved in [Move::Tripped, Move::Reopened, Move::Closed] {
             assert!(entry(&event(kind::BREAKER, moved as u32), &Names::default(), &[]).is_some());
         }
         assert_eq!(

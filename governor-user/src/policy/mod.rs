@@ -6,11 +6,6 @@
 //! every mistake, [`set`] looks for mistakes between policies, [`select`]
 //! compiles the lot into what the kernel looks up.
 
-#![allow(
-    dead_code,
-    reason = "the command line and the daemon take up these functions slice by slice"
-)]
-
 mod check;
 pub mod choices;
 pub mod default;
