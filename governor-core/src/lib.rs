@@ -26,6 +26,7 @@ pub mod budget;
 pub mod cell;
 pub mod event;
 pub mod evidence;
+pub mod http;
 pub mod judge;
 pub mod key;
 pub mod lease;

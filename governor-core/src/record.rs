@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::http::{AnswerScan, RequestScan};
 use crate::key::EndpointKey;
 use crate::verdict::Ticket;
 
@@ -25,6 +26,25 @@ pub mod flag {
     pub const WATCHED: u32 = 128;
     /// The thread's history has it that this attempt succeeded.
     pub const TOLD: u32 = 256;
+    /// An executor (tc) has seen this socket: what is refused can be answered.
+    pub const REACHED: u32 = 512;
+    /// What was sent from [`super::Record::refused`] on is refused; the
+    /// executor answers it, and the connection ends.
+    pub const REFUSED: u32 = 1024;
+    /// The answer waits for the first retransmission: its caller loops without delay.
+    pub const LATE: u32 = 2048;
+    /// It speaks HTTP/1.
+    pub const HTTP: u32 = 4096;
+    /// It speaks something else, or what can not be read.
+    pub const OPAQUE: u32 = 8192;
+    /// No request was sent on it yet: its connect was judged, and pays for the first.
+    pub const UNUSED: u32 = 1 << 14;
+    /// The connect was counted as a retry.
+    pub const RETRIED: u32 = 1 << 15;
+    /// What is outstanding is an HTTP request, known by [`super::Record::exchange`].
+    pub const REQUEST: u32 = 1 << 16;
+    /// The body of the last request is chunked and not known to be over.
+    pub const CHUNKED: u32 = 1 << 17;
 }
 
 /// The record of one governed socket. Overwritten whole at each connect:
@@ -59,8 +79,39 @@ pub struct Record {
     /// Sequence number after the last payload sent: what ends before it is a
     /// retransmission.
     pub sent: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Sequence number of the refused segment, where [`flag::REFUSED`] is set.
+    pub refused: u32,
+    /// Why: the [`Reason`](crate::verdict::Reason).
+    pub refused_why: u32,
+    /// What the answer's `Retry-After` says, s.
+    pub retry_after: u32,
+    /// Pacing: payload leaves at this time at the earliest, ns; 0: at once.
+    pub not_before: u64,
+    /// Bytes of the last request's body that were not sent yet.
+    pub body_left: u64,
+    /// The request that is outstanding.
+    pub exchange: Exchange,
+    /// The request being read, perhaps over several segments.
+    pub request: RequestScan,
+    /// The answer being read.
+    pub answer: AnswerScan,
+}
+
+/// What is remembered of an HTTP request until its answer: enough to know a
+/// repetition of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Exchange {
+    /// Hash of method, target, lasting headers and visible body.
+    pub fingerprint: u64,
+    /// Hash of a value that names the operation; 0: none.
+    pub key: u64,
+    /// When the first try of its chain was, ms.
+    pub chain_started: u64,
+    /// Which try of the chain it is, from 1.
+    pub number: u32,
+    /// [`crate::http::method`].
+    pub method: u32,
 }
 
 impl Record {

@@ -13,6 +13,7 @@ use aya_ebpf::{
     macros::cgroup_sock_addr,
     programs::SockAddrContext,
 };
+use bytemuck::Zeroable as _;
 use governor_core::{
     event::{Event, kind},
     evidence::Evidence,
@@ -168,7 +169,7 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
         probe_breaker,
         probe_lease,
         sent: 0,
-        reserved: 0,
+        ..Record::zeroed()
     };
     ALLOW
 }
