@@ -45,7 +45,17 @@ pub mod flag {
     pub const REQUEST: u32 = 1 << 16;
     /// The body of the last request is chunked and not known to be over.
     pub const CHUNKED: u32 = 1 << 17;
+    /// What is refused is reset, and not answered.
+    pub const RESET: u32 = 1 << 18;
+    /// The server has sent payload: [`super::Record::heard`] is valid.
+    pub const HEARD: u32 = 1 << 19;
+    /// The socket is older than the governor: it has no callbacks.
+    pub const ADOPTED: u32 = 1 << 20;
 }
+
+/// The TCP window of what an executor sends to a caller in the server's name:
+/// so ours and the server's own packets are told apart.
+pub const SYNTHETIC_WINDOW: u16 = 0x5247;
 
 /// The record of one governed socket. Overwritten whole at each connect:
 /// storage survives a reconnect of the same descriptor.
@@ -81,12 +91,19 @@ pub struct Record {
     pub sent: u32,
     /// Sequence number of the refused segment, where [`flag::REFUSED`] is set.
     pub refused: u32,
+    /// Sequence number after the last payload heard: what ends before it was
+    /// heard before.
+    pub heard: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Why: the [`Reason`](crate::verdict::Reason).
     pub refused_why: u32,
     /// What the answer's `Retry-After` says, s.
     pub retry_after: u32,
     /// Pacing: payload leaves at this time at the earliest, ns; 0: at once.
     pub not_before: u64,
+    /// The last five bytes of a chunked body.
+    pub chunk_tail: u64,
     /// Bytes of the last request's body that were not sent yet.
     pub body_left: u64,
     /// The request that is outstanding.
