@@ -34,6 +34,8 @@ pub mod map {
     pub const EVENTS: &str = "EVENTS";
     /// Per-CPU counts of [`super::loss`].
     pub const LOSSES: &str = "LOSSES";
+    /// [`super::ChainKey`] to `Chain`, least recently used ones lost.
+    pub const CHAINS: &str = "CHAINS";
     /// Socket storage: `Record`.
     pub const RECORDS: &str = "RECORDS";
 }
@@ -117,6 +119,17 @@ pub struct WorkloadKey {
     pub workload: u64,
     /// Which destination.
     pub destination: DestinationKey,
+}
+
+/// Requests of one workload to one destination that are equal, or that name
+/// the same operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
+pub struct ChainKey {
+    /// Whose, and where to.
+    pub workload: WorkloadKey,
+    /// The fingerprint, or the hash of the operation's name.
+    pub hash: u64,
 }
 
 impl EndpointKey {
@@ -237,6 +250,11 @@ pub struct Config {
     pub level: u32,
     /// Zero.
     pub reserved: u32,
+    /// Until when sockets older than the governor are looked for, ns of
+    /// `CLOCK_MONOTONIC`; 0: never.
+    pub adopt_until: u64,
+    /// When that clock was 0, s since 1970.
+    pub booted: u64,
 }
 
 /// What went wrong in the kernel programs. Traffic passed.
@@ -249,8 +267,12 @@ pub mod loss {
     pub const NO_RECORD: u32 = 2;
     /// A policy entry was missing.
     pub const NO_POLICY: u32 = 3;
+    /// Bytes of an HTTP/1 connection could not be read.
+    pub const UNREAD: u32 = 4;
+    /// A refused request could not be answered: it passed.
+    pub const NOT_ANSWERED: u32 = 5;
     /// How many there are.
-    pub const ALL: u32 = 4;
+    pub const ALL: u32 = 6;
 }
 
 /// A policy selection kept in an endpoint's ledger, so that the trie is

@@ -1,5 +1,6 @@
 //! The object that ships, loaded, with a policy, and attached for as long as a guard lives.
 
+use bytemuck::Zeroable as _;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -192,10 +193,10 @@ fn set_policy(ebpf: &mut Ebpf, cgroup: &Cgroup) -> Result<()> {
         generation: parity,
         orders: 0,
         level: 1,
-        reserved: 0,
+        ..Config::zeroed()
     };
-    let mut configs = table::<Array<&mut MapData, [u8; 16]>>(ebpf, map::CONFIG)?;
-    configs.set(0, bytemuck::cast::<_, [u8; 16]>(config), 0)?;
+    let mut configs = table::<Array<&mut MapData, [u8; size_of::<Config>()]>>(ebpf, map::CONFIG)?;
+    configs.set(0, bytemuck::cast::<_, [u8; size_of::<Config>()]>(config), 0)?;
     Ok(())
 }
 

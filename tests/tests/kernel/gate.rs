@@ -2,6 +2,7 @@
 //!
 //! The offsets of `struct sock` stay unset: here the programs judge as on a kernel without BTF.
 
+use bytemuck::Zeroable as _;
 use std::fs::File;
 use std::net::SocketAddr;
 
@@ -59,9 +60,8 @@ impl Gate {
         cgroups.insert(Wire(workload), Wire(entry), 0).unwrap();
         let config = Config {
             generation,
-            orders: 0,
             level,
-            reserved: 0,
+            ..Config::zeroed()
         };
         let mut configs = Array::try_from(kernel.0.map_mut(map::CONFIG).unwrap()).unwrap();
         configs.set(0, Wire(config), 0).unwrap();
