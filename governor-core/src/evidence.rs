@@ -1,6 +1,7 @@
-//! Whether a connect repeats a failed one.
+//! Whether an attempt repeats a failed one.
 //!
-//! A connect carries nothing that says so. Two things are known: that the same
+//! A request says so itself, or names its operation, or is equal to one that
+//! failed: [`of_request`]. A connect carries nothing that says so. Two things are known: that the same
 //! thread failed here a moment ago, and that someone of the same workload did.
 //! The second is counted and shown but refuses nothing: with callers that
 //! never retry and one of three backends refusing, guessing at the level of
@@ -11,6 +12,7 @@
 //! gap, at most once per failure (I2).
 
 use crate::cell::Cell;
+use crate::chain::{Link, Seen, Sighting};
 use crate::units::Millis;
 
 /// What is known about an attempt.
@@ -19,8 +21,9 @@ use crate::units::Millis;
 pub enum Evidence {
     /// Nothing: a first try.
     None = 0,
-    /// Someone of this workload failed here within the window. Refuses nothing.
-    Workload = 1,
+    /// Someone of this workload failed here within the window, or an equal
+    /// request that may come again by itself did. Refuses nothing.
+    Inferred = 1,
     /// This thread did, and came back too soon for a first try.
     Thread = 2,
     /// The attempt says so itself, or is equal to the failed one.
@@ -31,7 +34,7 @@ impl Evidence {
     /// From its number; what is unknown is no evidence.
     pub const fn from_number(number: u32) -> Self {
         match number {
-            1 => Self::Workload,
+            1 => Self::Inferred,
             2 => Self::Thread,
             3 => Self::Exact,
             _ => Self::None,
@@ -42,6 +45,87 @@ impl Evidence {
     #[inline(always)]
     pub const fn refuses(self) -> bool {
         matches!(self, Self::Thread | Self::Exact)
+    }
+}
+
+/// What a request is called, apart from what it looks like.
+#[derive(Clone, Copy, Debug)]
+pub enum Name<'a> {
+    /// Nothing.
+    None,
+    /// What only names it together with its fingerprint (a trace, a request's id).
+    Weak(&'a Sighting),
+    /// The operation (an idempotency key, an SDK's invocation).
+    Strong(&'a Sighting),
+}
+
+/// Whether an equal request is the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Not known: few different ones were seen, or many of them come again by
+    /// themselves.
+    Unknown,
+    /// Healthy requests of this workload differ from one another.
+    Distinct,
+}
+
+impl History {
+    /// Different requests that must have succeeded before equality means anything.
+    const LEAST: u64 = 20;
+
+    /// Of so many different requests that succeeded and so many that come again
+    /// by themselves: at most every tenth may.
+    #[inline(always)]
+    pub const fn of(fingerprints: u64, repeating: u64) -> Self {
+        if fingerprints >= Self::LEAST && repeating * 10 <= fingerprints {
+            Self::Distinct
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// What is known about a request: whether it repeats a failed one, and which
+/// try it is. `declared` is the try that it says it is, 0 where it says none.
+///
+/// It is a retry where it says so, where the operation it names failed, or where
+/// an equal one failed, none of them comes again by itself, and healthy requests
+/// differ. Equality alone is a guess: on one hot target, users look alike.
+#[inline(always)]
+pub fn of_request(
+    now: Millis,
+    declared: u32,
+    print: &Sighting,
+    name: Name<'_>,
+    history: History,
+) -> (Evidence, Link) {
+    let repeats = declared >= 2;
+    let own = Link {
+        started: now,
+        number: if repeats { declared } else { 1 },
+        about: 0,
+    };
+    let (named, another) = match name {
+        Name::None => (None, false),
+        Name::Weak(sighting) => (sighting.failed(), false),
+        // A new name is another operation, however equal it looks.
+        Name::Strong(sighting) => (sighting.failed(), sighting.failed().is_none()),
+    };
+    if let Some(link) = named {
+        return (Evidence::Exact, link.at_least(declared));
+    }
+    let known = matches!(print.seen, Seen::Failed) && !another;
+    let link = if known {
+        print.link.at_least(declared)
+    } else {
+        own
+    };
+    if repeats || known && matches!(history, History::Distinct) {
+        (Evidence::Exact, link)
+    } else if print.failed().is_some() {
+        (Evidence::Inferred, link)
+    } else {
+        (Evidence::None, link)
     }
 }
 

@@ -2,21 +2,26 @@
 //!
 //! 1. What an operator ordered.
 //! 2. The breaker.
-//! 3. Concurrency.
-//! 4. The retry budget.
+//! 3. Pushback.
+//! 4. The retry rules.
+//! 5. Concurrency.
+//! 6. The retry budget.
 //!
-//! (Pushback and the retry rules need the content of requests.) The probe of an
-//! open breaker claims its lease last, when every other rule has admitted, and
-//! is exempt from the limiter and the budget: a probe that is refused for
-//! another reason would keep the breaker open.
+//! Rules that need no place are asked before one is taken. The probe of an open
+//! breaker claims its lease last, when every other rule has admitted, and is
+//! exempt from the limiter and the budget: a probe that is refused for another
+//! reason would keep the breaker open.
+//!
+//! A connect and the first request on it are one attempt: [`crate::carried`].
 
-use crate::breaker::Gate;
+use crate::breaker::{Gate, Level};
 use crate::cell::Cell;
 use crate::evidence::Evidence;
 use crate::lease::Lease;
 use crate::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger, count};
 use crate::order::{Kind, Order, hold};
 use crate::params::{Params, mode};
+use crate::rules::{self, Repeat};
 use crate::units::{Millis, Nanos};
 use crate::verdict::{Reason, Ticket, Verdict};
 
@@ -55,9 +60,26 @@ pub struct Attempt {
     pub evidence: Evidence,
     /// A uniform random number.
     pub random: u32,
+    /// A connect, or a request.
+    pub level: Level,
+    /// What is known of the tries before.
+    pub repeat: Repeat,
 }
 
 impl Attempt {
+    /// A connect.
+    #[inline(always)]
+    pub const fn connect(now: Nanos, workload: u64, evidence: Evidence, random: u32) -> Self {
+        Self {
+            now,
+            workload,
+            evidence,
+            random,
+            level: Level::Connect,
+            repeat: Repeat::NONE,
+        }
+    }
+
     /// How rules that refuse see it.
     #[inline(always)]
     pub const fn kind(&self) -> Kind {
@@ -115,7 +137,7 @@ impl Decision {
 
 /// Independent-looking random numbers from one.
 #[inline(always)]
-const fn another(random: u32, which: u32) -> u32 {
+pub(crate) const fn another(random: u32, which: u32) -> u32 {
     let mut x = random ^ which.wrapping_mul(0x9e37_79b9);
     x ^= x >> 16;
     x = x.wrapping_mul(0x85eb_ca6b);
@@ -130,62 +152,96 @@ pub fn attempt<C: Cell>(
     l: &Ledgers<'_, C>,
     orders: &Orders<'_>,
 ) -> Decision {
+    offered(a, l);
+    if p.mode == mode::DISABLED {
+        l.workload.bump(reached(a));
+        return Decision::Watch;
+    }
+    let verdict = judge(p, a, l, orders);
+    decide(p, a, l, verdict)
+}
+
+/// Counts an attempt that callers make.
+#[inline(always)]
+pub(crate) fn offered<C: Cell>(a: &Attempt, l: &Ledgers<'_, C>) {
     let now = a.now.stamp();
     l.endpoint.touched.store(now.0);
     l.workload.touched.store(now.0);
     l.destination.touched.store(now.0);
-    let retry = matches!(a.kind(), Kind::Retry);
-    l.workload.bump(if retry {
-        count::OFFERED_RETRY
-    } else {
-        count::OFFERED_FIRST
+    l.workload.bump(match (a.level, a.kind()) {
+        (Level::Connect, Kind::First) => count::OFFERED_FIRST,
+        (Level::Connect, Kind::Retry) => count::OFFERED_RETRY,
+        (Level::Exchange, Kind::First) => count::REQUEST_OFFERED_FIRST,
+        (Level::Exchange, Kind::Retry) => count::REQUEST_OFFERED_RETRY,
     });
-    if matches!(a.evidence, Evidence::Workload) {
+    if matches!(a.evidence, Evidence::Inferred) {
         l.workload.bump(count::SUSPECTED);
     }
-    if p.mode == mode::DISABLED {
-        l.workload
-            .bump(if retry { count::RETRY } else { count::FIRST });
-        return Decision::Watch;
+}
+
+/// Where an attempt that reaches the network is counted.
+#[inline(always)]
+pub(crate) const fn reached(a: &Attempt) -> usize {
+    match (a.level, a.kind()) {
+        (Level::Connect, Kind::First) => count::FIRST,
+        (Level::Connect, Kind::Retry) => count::RETRY,
+        (Level::Exchange, Kind::First) => count::REQUEST_FIRST,
+        (Level::Exchange, Kind::Retry) => count::REQUEST_RETRY,
     }
-    match judge(p, a, l, orders) {
+}
+
+/// Counts a verdict; what the mode makes of it.
+#[inline(always)]
+pub(crate) fn decide<C: Cell>(
+    p: &Params,
+    a: &Attempt,
+    l: &Ledgers<'_, C>,
+    verdict: Verdict,
+) -> Decision {
+    match verdict {
         Verdict::Admit => {
-            admitted(p, a, l, retry);
+            admitted(p, a, l);
             Decision::Go
         }
         Verdict::Probe(ticket) => {
-            admitted(p, a, l, retry);
+            admitted(p, a, l);
             l.workload.bump(count::PROBE_SENT);
             Decision::Probe(ticket)
         }
         Verdict::Deny(reason) if p.mode == mode::ENFORCE => {
             l.workload.bump(count::DENIED + reason as usize);
-            if !retry {
+            if matches!(a.kind(), Kind::First) {
                 l.workload.bump(count::DENIED_FIRST);
             }
-            if l.endpoint.denied(now) > 100 {
+            if l.endpoint.denied(a.now.stamp()) > 100 {
                 l.workload.bump(count::DENIED_AGAIN);
             }
             Decision::Deny(reason)
         }
         Verdict::Deny(reason) => {
             l.workload.bump(count::WOULD_DENY + reason as usize);
-            l.endpoint.denied(now);
-            l.workload
-                .bump(if retry { count::RETRY } else { count::FIRST });
+            l.endpoint.denied(a.now.stamp());
+            l.workload.bump(reached(a));
             Decision::WouldDeny(reason)
         }
     }
 }
 
 #[inline(always)]
-fn admitted<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, retry: bool) {
-    if retry {
-        l.workload.bump(count::RETRY);
-    } else {
-        l.workload.bump(count::FIRST);
+fn admitted<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) {
+    l.workload.bump(reached(a));
+    if matches!(a.kind(), Kind::First) {
         l.destination.budget.first_try(p, a.now);
     }
+}
+
+/// What needs no place: pushback and the retry rules.
+#[inline(always)]
+pub(crate) fn ruled_out<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) -> Option<Reason> {
+    if l.workload.pushback.refuses(p, a.now.stamp(), a.kind()) {
+        return Some(Reason::RetryAfter);
+    }
+    rules::refuse(p, a.evidence, &a.repeat)
 }
 
 /// The law: whether an attempt may go.
@@ -233,6 +289,9 @@ pub fn judge<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, orders: &Orde
             Gate::Refuse => return Verdict::Deny(Reason::Breaker),
             Gate::Candidate => candidate = true,
         }
+    }
+    if let Some(reason) = ruled_out(p, a, l) {
+        return Verdict::Deny(reason);
     }
     let limiter = &l.workload.limiter;
     limiter.tick(p, a.now);

@@ -36,6 +36,8 @@ pub mod map {
     pub const LOSSES: &str = "LOSSES";
     /// [`super::ChainKey`] to `Chain`, least recently used ones lost.
     pub const CHAINS: &str = "CHAINS";
+    /// Indexes of devices whose queue holds packets back until their time (fq).
+    pub const PACED: &str = "PACED";
     /// Socket storage: `Record`.
     pub const RECORDS: &str = "RECORDS";
 }

@@ -7,9 +7,12 @@ use bytemuck::{Pod, Zeroable};
 use crate::breaker::Breaker;
 use crate::budget::{Budget, Share};
 use crate::cell::Cell;
-use crate::evidence::{Claims, ThreadHistory};
+use crate::chain::{Chain, Novelty, Seen};
+use crate::evidence::{Claims, History, ThreadHistory};
 use crate::lease::Lease;
 use crate::limiter::{Limiter, OCTAVES};
+use crate::pushback::Pushback;
+use crate::status::STATUSES;
 use crate::units::Millis;
 use crate::verdict::{OUTCOMES, REASONS};
 use crate::window::Window;
@@ -40,16 +43,16 @@ pub struct EndpointLedger<C = u64> {
 
 /// Counts that only ever grow, by number, of one workload and destination.
 pub mod count {
-    use super::{OUTCOMES, REASONS};
-    /// First tries that reached the network.
+    use super::{OUTCOMES, REASONS, STATUSES};
+    /// Connects that reached the network and are first tries.
     pub const FIRST: usize = 0;
-    /// Retries that reached the network.
+    /// As `FIRST`, retries.
     pub const RETRY: usize = 1;
     /// First tries, by evidence, that may be retries.
     pub const SUSPECTED: usize = 2;
-    /// First tries, denied ones included.
+    /// Connects that are first tries, denied ones included.
     pub const OFFERED_FIRST: usize = 3;
-    /// Retries, denied ones included.
+    /// As `OFFERED_FIRST`, retries.
     pub const OFFERED_RETRY: usize = 4;
     /// First tries denied.
     pub const DENIED_FIRST: usize = 5;
@@ -73,16 +76,35 @@ pub mod count {
     pub const CLOSED: usize = 14;
     /// Breakers that a failed probe opened again.
     pub const REOPENED: usize = 15;
+    /// Requests that reached the network and are first tries.
+    pub const REQUEST_FIRST: usize = 16;
+    /// As `REQUEST_FIRST`, retries.
+    pub const REQUEST_RETRY: usize = 17;
+    /// Requests that are first tries, denied ones included.
+    pub const REQUEST_OFFERED_FIRST: usize = 18;
+    /// As `REQUEST_OFFERED_FIRST`, retries.
+    pub const REQUEST_OFFERED_RETRY: usize = 19;
+    /// Requests that are one attempt with their connect, denied ones included:
+    /// the attempts are connects + requests - these.
+    pub const CARRIED: usize = 20;
+    /// Of those, the ones whose connect was counted as a retry.
+    pub const CARRIED_RETRY: usize = 21;
+    /// Requests and connections that could not be read.
+    pub const UNREAD: usize = 22;
+    /// Requests let through because no executor reaches their socket.
+    pub const UNREACHED: usize = 23;
     /// Outcomes of connects, by [`crate::verdict::Outcome`].
-    pub const CONNECT: usize = 16;
+    pub const CONNECT: usize = 24;
     /// Outcomes of exchanges.
     pub const EXCHANGE: usize = CONNECT + OUTCOMES;
     /// Denials by [`crate::verdict::Reason`].
     pub const DENIED: usize = EXCHANGE + OUTCOMES;
     /// Denials that audit did not carry out.
     pub const WOULD_DENY: usize = DENIED + REASONS;
+    /// Answers that are failures, by [`crate::status::index`].
+    pub const STATUS: usize = WOULD_DENY + REASONS;
     /// How many there are.
-    pub const ALL: usize = WOULD_DENY + REASONS;
+    pub const ALL: usize = STATUS + STATUSES;
 }
 
 /// One workload's dealings with one destination.
@@ -93,6 +115,12 @@ pub struct WorkloadLedger<C = u64> {
     pub share: Share<C>,
     /// Its adaptive concurrency.
     pub limiter: Limiter<C>,
+    /// What the destination asked its callers to wait.
+    pub pushback: Pushback<C>,
+    /// Different requests that succeeded.
+    pub fingerprints: C,
+    /// Of the different requests, those that come again by themselves.
+    pub repeating: C,
     /// [`count`].
     pub counts: [C; count::ALL],
     /// When it was last used, ms.
@@ -118,6 +146,9 @@ impl<C: Default> Default for WorkloadLedger<C> {
         Self {
             share: Share::default(),
             limiter: Limiter::default(),
+            pushback: Pushback::default(),
+            fingerprints: C::default(),
+            repeating: C::default(),
             counts: core::array::from_fn(|_| C::default()),
             touched: C::default(),
         }
@@ -179,6 +210,30 @@ impl<C: Cell> WorkloadLedger<C> {
     }
 }
 
+impl<C: Cell> WorkloadLedger<C> {
+    /// Whether equal requests of this workload are the same one.
+    #[inline(always)]
+    pub fn history(&self) -> History {
+        History::of(self.fingerprints.load(), self.repeating.load())
+    }
+
+    /// Learns from how a request's fingerprint was seen.
+    #[inline(always)]
+    pub fn sighted(&self, seen: Seen) {
+        if matches!(seen, Seen::FirstRepetition) {
+            self.repeating.add(1);
+        }
+    }
+
+    /// Learns from what became of it.
+    #[inline(always)]
+    pub fn succeeded(&self, novelty: Novelty) {
+        if matches!(novelty, Novelty::First) {
+            self.fingerprints.add(1);
+        }
+    }
+}
+
 impl<C: Cell> DestinationLedger<C> {
     /// Notes the latency of a success.
     #[inline(always)]
@@ -218,7 +273,8 @@ plain!(
     WorkloadLedger,
     DestinationLedger,
     Lease,
-    ThreadHistory
+    ThreadHistory,
+    Chain
 );
 
 /// A ledger read by the daemon is a copy: plain words, which only it writes.

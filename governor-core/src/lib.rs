@@ -15,15 +15,23 @@
 //! | [`limiter`] | adaptive concurrency |
 //! | [`budget`] | the retry budget of a destination on this node |
 //! | [`order`] | what an operator ordered: shed, retries off, breaker override |
-//! | [`evidence`] | whether a connect repeats a failed one |
+//! | [`evidence`] | whether a connect or a request repeats a failed one |
+//! | [`chain`] | what is known of equal requests: the chain of tries of one operation |
+//! | [`rules`] | which retries are not worth sending |
+//! | [`pushback`] | what a destination asks its callers to wait |
+//! | [`status`] | what status codes say |
 //! | [`mod@judge`], [`mod@settle`] | the order in which an attempt is judged, and what its outcome does |
+//! | [`refusal`] | what a refused caller is told |
+//! | [`carried`] | the first request on a connection, which its connect has paid for |
 //! | [`trace`] | one step of the law as bytes, for the parity of kernel and host |
 //! | [`ledger`], [`params`], [`key`], [`record`], [`event`] | the layouts shared with the kernel |
 #![cfg_attr(not(test), no_std)]
 
 pub mod breaker;
 pub mod budget;
+pub mod carried;
 pub mod cell;
+pub mod chain;
 pub mod event;
 pub mod evidence;
 pub mod http;
@@ -34,12 +42,16 @@ pub mod ledger;
 pub mod limiter;
 pub mod order;
 pub mod params;
+pub mod pushback;
 pub mod record;
+pub mod refusal;
+pub mod rules;
 pub mod settle;
+pub mod status;
 pub mod trace;
 pub mod units;
 pub mod verdict;
 pub mod window;
 
 /// Version of the map layouts. A pinned map of another version is never reused.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;

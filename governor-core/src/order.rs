@@ -92,6 +92,21 @@ impl Order {
         None
     }
 
+    /// Whether the order refuses a retry that it let go as a first try before:
+    /// what it says of all attempts was asked then.
+    #[inline(always)]
+    pub fn refuses_retry(&self, now: Nanos, random: u32) -> Option<Reason> {
+        let retries_only = Self {
+            shed_until: if self.shed_retries_only == 0 {
+                0
+            } else {
+                self.shed_until
+            },
+            ..*self
+        };
+        retries_only.refuses(now, Kind::Retry, random)
+    }
+
     /// How the breaker is held now: one of [`hold`].
     #[inline(always)]
     pub fn held(&self, now: Nanos) -> u32 {

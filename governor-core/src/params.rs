@@ -2,7 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::cell::Cell;
 use crate::units::{BasisPoints, Millis, Nanos};
+use crate::verdict::Outcome;
 
 /// What is done with a verdict.
 pub mod mode {
@@ -23,6 +25,21 @@ pub mod concurrency {
     /// A constant limit.
     pub const FIXED: u32 = 2;
 }
+
+/// How exchanges are told apart.
+pub mod protocol {
+    /// By the first bytes of the connection.
+    pub const AUTO: u32 = 0;
+    /// HTTP/1.
+    pub const HTTP1: u32 = 1;
+    /// Bytes out, bytes in.
+    pub const OPAQUE: u32 = 2;
+}
+
+/// Words of the bitmap of status codes.
+const CODE_WORDS: usize = 4;
+/// The lowest status code in it.
+const LOWEST_CODE: u32 = 400;
 
 /// The parameters of one policy. Built by the daemon from a `RetryPolicy`;
 /// every field there has bounds, so none is checked again here.
@@ -47,6 +64,12 @@ pub struct Params {
     pub ramp: u64,
     /// How long a failure is evidence that the next attempt is a retry, ms.
     pub evidence_window: u64,
+    /// Oldest chain of tries that may be continued, ms.
+    pub deadline: u64,
+    /// Longest `Retry-After` that is believed, ms.
+    pub pushback_max: u64,
+    /// Status codes that are failures: bit `n` is 400 + `n`; see [`codes`].
+    pub codes: [u64; CODE_WORDS],
     /// [`mode`].
     pub mode: u32,
     /// 1 where the retry budget is enforced.
@@ -81,8 +104,34 @@ pub struct Params {
     pub latency_tolerance: u32,
     /// Errno of a denied connect, positive.
     pub connect_errno: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Tries after the first.
+    pub attempts: u32,
+    /// 1: a repetition that may take effect twice is refused.
+    pub refuse_non_idempotent: u32,
+    /// 1: `Retry-After` refuses.
+    pub honor_pushback: u32,
+    /// 1: a denied request is reset; 0: it is answered.
+    pub deny_reset: u32,
+    /// What our own answer says in `Retry-After`, s.
+    pub retry_after: u32,
+    /// Longest delay of an admitted retry, ms; 0: none.
+    pub pacing_delay: u32,
+    /// [`protocol`].
+    pub protocol: u32,
+}
+
+/// The bitmap of these status codes; what is not from 400 to 655 is left out.
+pub const fn codes(list: &[u16]) -> [u64; CODE_WORDS] {
+    let mut bits = [0; CODE_WORDS];
+    let mut i = 0;
+    while i < list.len() {
+        let n = (list[i] as usize).wrapping_sub(LOWEST_CODE as usize);
+        if n < CODE_WORDS * 64 {
+            bits[n / 64] |= 1 << (n % 64);
+        }
+        i += 1;
+    }
+    bits
 }
 
 impl Params {
@@ -97,6 +146,9 @@ impl Params {
         probe_timeout: 5_000,
         ramp: 1_000,
         evidence_window: 10_000,
+        deadline: 30_000,
+        pushback_max: 30_000,
+        codes: codes(&[429, 500, 502, 503, 504]),
         mode: mode::ENFORCE,
         budget_enabled: 1,
         budget_percent: 1_000,
@@ -114,8 +166,34 @@ impl Params {
         limit_fixed: 0,
         latency_tolerance: 200,
         connect_errno: 111,
-        reserved: 0,
+        attempts: 3,
+        refuse_non_idempotent: 1,
+        honor_pushback: 1,
+        deny_reset: 0,
+        retry_after: 1,
+        pacing_delay: 250,
+        protocol: protocol::AUTO,
     };
+
+    /// Whether the policy calls a status a failure.
+    #[inline(always)]
+    pub fn is_failure<C: Cell>(&self, status: u32) -> bool {
+        let n = status.wrapping_sub(LOWEST_CODE) as usize;
+        match self.codes.get(C::opaque(n / 64)) {
+            Some(bits) => n < CODE_WORDS * 64 && bits >> (n % 64) & 1 == 1,
+            None => false,
+        }
+    }
+
+    /// What an answer with this status comes to.
+    #[inline(always)]
+    pub fn outcome<C: Cell>(&self, status: u32) -> Outcome {
+        if self.is_failure::<C>(status) {
+            Outcome::Status
+        } else {
+            Outcome::Success
+        }
+    }
 
     /// The epoch of the budget window at `now`.
     #[inline(always)]

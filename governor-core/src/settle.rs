@@ -8,6 +8,7 @@ use crate::cell::Cell;
 use crate::judge::Ledgers;
 use crate::ledger::{EndpointLedger, WorkloadLedger, count};
 use crate::params::Params;
+use crate::status;
 use crate::units::{Millis, Nanos};
 use crate::verdict::{Outcome, Settled, Ticket};
 
@@ -24,6 +25,10 @@ pub struct Ending {
     pub level: Level,
     /// How.
     pub outcome: Outcome,
+    /// The status of the answer; 0: it was not read, or there was none.
+    pub status: u32,
+    /// How long the answer asks to wait, ms; 0: it does not.
+    pub retry_after: u32,
     /// The ticket, if it was a probe.
     pub probe: Option<Ticket>,
     /// Whether it was let go only because of audit.
@@ -76,6 +81,9 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         Level::Exchange => count::EXCHANGE,
     };
     l.workload.bump(base + e.outcome as usize);
+    if matches!(e.outcome, Outcome::Status) {
+        l.workload.bump(count::STATUS + status::index(e.status));
+    }
     if matches!(e.audited, Audited::WouldDeny) {
         if matches!(e.outcome, Outcome::Success) {
             l.workload.bump(count::WOULD_DENY_SUCCEEDED);
@@ -88,15 +96,14 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         if matches!(e.outcome, Outcome::Success) {
             watched_success(e, l);
         } else if !matches!(e.outcome, Outcome::Cancelled) {
-            l.endpoint
-                .claims
-                .failed(e.now.stamp(), Millis(p.evidence_window));
+            claim(p, e, l);
         }
         return Settled { moved: Move::None };
     }
     if e.entered.0 != 0 {
         l.workload.limiter.leave(e.now, e.entered);
     }
+    asked_to_wait(p, e, l);
     let moved = match e.outcome {
         Outcome::Success => success(p, e, l),
         Outcome::Cancelled => {
@@ -163,9 +170,9 @@ fn success<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
 #[inline(always)]
 fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     let now = e.now.stamp();
-    l.workload.limiter.failure(e.outcome.gave_up());
+    l.workload.limiter.failure(e.outcome.overload(e.status));
     l.destination.budget.failure(e.now);
-    l.endpoint.claims.failed(now, Millis(p.evidence_window));
+    claim(p, e, l);
     if p.breaker_enabled == 0 {
         return Move::None;
     }
@@ -184,6 +191,36 @@ fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
         }
     }
     moved
+}
+
+/// Lets the next connect be suspected. Not after a bad answer: the connection
+/// that gave it lives, and who sends the request again is known by the request.
+#[inline(always)]
+fn claim<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) {
+    if !matches!(e.outcome, Outcome::Status) {
+        l.endpoint
+            .claims
+            .failed(e.now.stamp(), Millis(p.evidence_window));
+    }
+}
+
+/// What an answer says of waiting: it asks for it, or that is over.
+#[inline(always)]
+fn asked_to_wait<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) {
+    if matches!(e.level, Level::Connect) {
+        return;
+    }
+    let pushback = &l.workload.pushback;
+    if status::is_pushback(e.status) {
+        if e.retry_after != 0 {
+            let wait = Millis(e.retry_after as u64);
+            pushback.asked(p, e.now.stamp(), wait);
+        }
+    } else if matches!(e.outcome, Outcome::Success) {
+        pushback.cleared();
+    } else if matches!(e.outcome, Outcome::Status) {
+        pushback.interrupted();
+    }
 }
 
 /// The opt-in rule: the share of failures in the interval.

@@ -4,18 +4,34 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::breaker::Level;
+use crate::carried::{Paid, Unjudged, carried, passed};
 use crate::cell::Cell;
 use crate::evidence::Evidence;
 use crate::judge::{Attempt, Ledgers, Orders, attempt};
 use crate::order::Order;
 use crate::params::Params;
+use crate::rules::Repeat;
 use crate::settle::{Audited, Ending, settle};
-use crate::units::Nanos;
+use crate::units::{Millis, Nanos};
 use crate::verdict::{Outcome, Ticket};
 
-/// [`Step::what`] of a step without the law: what finding its ledgers costs, to
-/// compare with.
-pub const NOTHING: u32 = 3;
+/// [`Step::what`].
+pub mod what {
+    /// A connect.
+    pub const CONNECT: u32 = 0;
+    /// The end of a connect.
+    pub const CONNECT_ENDED: u32 = 1;
+    /// The end of an exchange.
+    pub const EXCHANGE_ENDED: u32 = 2;
+    /// Nothing: what finding the ledgers costs, to compare with.
+    pub const NOTHING: u32 = 3;
+    /// A request on a connection that has carried one.
+    pub const REQUEST: u32 = 4;
+    /// The first request on a connection.
+    pub const CARRIED: u32 = 5;
+    /// A request that is not judged.
+    pub const PASSED: u32 = 6;
+}
 
 /// An attempt or an ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -27,14 +43,28 @@ pub struct Step {
     pub entered: u64,
     /// Ending: how long it took, us.
     pub latency: u64,
-    /// 0: an attempt. 1: the end of a connect. 2: the end of an exchange. [`NOTHING`].
+    /// Attempt: how old its chain of tries is, ms.
+    pub age: u64,
+    /// [`mod@what`].
     pub what: u32,
     /// A random number.
     pub random: u32,
     /// Attempt: its [`Evidence`].
     pub evidence: u32,
+    /// Attempt: which try it is.
+    pub number: u32,
+    /// Attempt: what is known of it, [`crate::rules::about`].
+    pub about: u32,
+    /// Request: 1 if its connect was counted as a retry.
+    pub paid: u32,
+    /// Passed: why, in the order of [`Unjudged`].
+    pub why: u32,
     /// Ending: its [`Outcome`].
     pub outcome: u32,
+    /// Ending: the status of the answer.
+    pub status: u32,
+    /// Ending: how long the answer asks to wait, ms.
+    pub retry_after: u32,
     /// Ending: 1 if it was a probe.
     pub probe: u32,
     /// Ending: generation of its breaker.
@@ -52,32 +82,70 @@ pub struct Step {
 /// Runs one step.
 #[inline(always)]
 pub fn run<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&Order>) -> u64 {
-    if step.what == 0 {
-        let a = Attempt {
-            now: Nanos(step.now),
-            workload: step.workload,
-            evidence: Evidence::from_number(step.evidence),
-            random: step.random,
-        };
-        let orders = Orders {
-            node,
-            ..Orders::default()
-        };
-        return attempt(p, &a, l, &orders).pack();
+    match step.what {
+        what::NOTHING => 0,
+        what::CONNECT_ENDED | what::EXCHANGE_ENDED => end(step, p, l),
+        _ => begin(step, p, l, node),
     }
-    if step.what == NOTHING {
-        return 0;
-    }
+}
+
+#[inline(always)]
+fn begin<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&Order>) -> u64 {
+    let a = Attempt {
+        now: Nanos(step.now),
+        workload: step.workload,
+        evidence: Evidence::from_number(step.evidence),
+        random: step.random,
+        level: if step.what == what::CONNECT {
+            Level::Connect
+        } else {
+            Level::Exchange
+        },
+        repeat: Repeat {
+            age: Millis(step.age),
+            number: step.number,
+            about: step.about,
+        },
+    };
+    let orders = Orders {
+        node,
+        ..Orders::default()
+    };
+    let paid = if step.paid == 1 {
+        Paid::Retry
+    } else {
+        Paid::First
+    };
+    let decision = match step.what {
+        what::CARRIED => carried(p, &a, paid, l, &orders),
+        what::PASSED => {
+            let why = match step.why {
+                0 => Unjudged::Unreached,
+                1 => Unjudged::UnreachedFirst(paid),
+                2 => Unjudged::Probe(paid),
+                _ => Unjudged::Apart(paid),
+            };
+            passed(p, &a, why, l)
+        }
+        _ => attempt(p, &a, l, &orders),
+    };
+    decision.pack()
+}
+
+#[inline(always)]
+fn end<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>) -> u64 {
     let ending = Ending {
         now: Nanos(step.now),
         entered: Nanos(step.entered),
         latency: step.latency,
-        level: if step.what == 1 {
+        level: if step.what == what::CONNECT_ENDED {
             Level::Connect
         } else {
             Level::Exchange
         },
         outcome: Outcome::from_number(step.outcome),
+        status: step.status,
+        retry_after: step.retry_after,
         probe: if step.probe == 0 {
             None
         } else {

@@ -20,12 +20,14 @@ pub enum Reason {
     Deadline = 5,
     /// The chain of tries is longer than the policy allows.
     Attempts = 6,
-    /// The answer, or the method, is not one to retry.
+    /// The answer was not one to retry.
     NotRetryable = 7,
+    /// The method is not one to repeat, and the failed try may have taken effect.
+    NonIdempotent = 8,
 }
 
 /// Number of [`Reason`]s.
-pub const REASONS: usize = 8;
+pub const REASONS: usize = 9;
 
 impl Reason {
     /// Every reason, by number.
@@ -38,6 +40,7 @@ impl Reason {
         Self::Deadline,
         Self::Attempts,
         Self::NotRetryable,
+        Self::NonIdempotent,
     ];
 
     /// From its number. What is unknown is shed, the one reason that is
@@ -52,6 +55,7 @@ impl Reason {
             5 => Self::Deadline,
             6 => Self::Attempts,
             7 => Self::NotRetryable,
+            8 => Self::NonIdempotent,
             _ => Self::Shed,
         }
     }
@@ -67,6 +71,7 @@ impl Reason {
             Self::Deadline => "deadline",
             Self::Attempts => "attempts",
             Self::NotRetryable => "notRetryable",
+            Self::NonIdempotent => "nonIdempotent",
         }
     }
 }
@@ -110,10 +115,12 @@ pub enum Outcome {
     NoAnswer = 5,
     /// The caller went away early: says nothing about the destination.
     Cancelled = 6,
+    /// It was answered, with a status that the policy calls a failure.
+    Status = 7,
 }
 
 /// Number of [`Outcome`]s.
-pub const OUTCOMES: usize = 7;
+pub const OUTCOMES: usize = 8;
 
 impl Outcome {
     /// Every outcome, by number.
@@ -125,6 +132,7 @@ impl Outcome {
         Self::Reset,
         Self::NoAnswer,
         Self::Cancelled,
+        Self::Status,
     ];
 
     /// From its number; what is unknown says nothing.
@@ -137,6 +145,7 @@ impl Outcome {
             3 => Self::Unreachable,
             4 => Self::Reset,
             5 => Self::NoAnswer,
+            7 => Self::Status,
             _ => Self::Cancelled,
         }
     }
@@ -151,13 +160,19 @@ impl Outcome {
             Self::Reset => "reset",
             Self::NoAnswer => "no_answer",
             Self::Cancelled => "cancelled",
+            Self::Status => "status",
         }
     }
 
-    /// Whether the caller gave up waiting: what queues and overload look like.
+    /// Whether it is what queues and overload look like: the caller gave up
+    /// waiting, or was told that there is no room.
     #[inline(always)]
-    pub const fn gave_up(self) -> bool {
-        matches!(self, Self::Timeout)
+    pub const fn overload(self, status: u32) -> bool {
+        match self {
+            Self::Timeout => true,
+            Self::Status => crate::status::is_pushback(status),
+            _ => false,
+        }
     }
 }
 

@@ -271,12 +271,7 @@ fn without_a_lease_the_breaker_alone_sends_one_probe() {
         ..node.ledgers(0)
     };
     let try_at = |millis| {
-        let attempt_ = Attempt {
-            now: at(millis),
-            workload: 1,
-            evidence: Evidence::None,
-            random: 0,
-        };
+        let attempt_ = Attempt::connect(at(millis), 1, Evidence::None, 0);
         attempt(&node.params, &attempt_, &ledgers(), &Orders::default())
     };
     assert!(matches!(try_at(12_000), Decision::Probe(_)));
@@ -297,12 +292,7 @@ fn an_operator_holds_it_open_or_closed_until_the_order_expires() {
         ..bytemuck::Zeroable::zeroed()
     };
     let with = |order: &Order, millis| {
-        let attempt_ = Attempt {
-            now: at(millis),
-            workload: 1,
-            evidence: Evidence::None,
-            random: 0,
-        };
+        let attempt_ = Attempt::connect(at(millis), 1, Evidence::None, 0);
         let orders = Orders {
             destination: Some(order),
             ..Orders::default()

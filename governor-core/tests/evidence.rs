@@ -118,7 +118,7 @@ fn a_claim_is_taken_once_and_expires_after_the_real_failure() {
 fn only_good_evidence_refuses() {
     for (evidence, refuses) in [
         (Evidence::None, false),
-        (Evidence::Workload, false),
+        (Evidence::Inferred, false),
         (Evidence::Thread, true),
         (Evidence::Exact, true),
     ] {

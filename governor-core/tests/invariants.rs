@@ -35,7 +35,7 @@ enum What {
 fn evidence() -> impl Strategy<Value = Evidence> {
     prop_oneof![
         4 => Just(Evidence::None),
-        1 => Just(Evidence::Workload),
+        1 => Just(Evidence::Inferred),
         1 => Just(Evidence::Thread),
         3 => Just(Evidence::Exact),
     ]
@@ -263,7 +263,7 @@ proptest! {
         let mut play = Play::new(Params::DEFAULT, 3);
         for happening in &trace {
             if let Came::Decided(_, evidence, decision) = play.step(happening)
-                && matches!(evidence, Evidence::None | Evidence::Workload)
+                && matches!(evidence, Evidence::None | Evidence::Inferred)
             {
                 prop_assert_ne!(decision, Decision::Deny(Reason::Budget));
             }
@@ -289,7 +289,7 @@ proptest! {
                 }
             }
             for i in 0..burst {
-                let evidence = if i % 3 == 0 { Evidence::Workload } else { Evidence::None };
+                let evidence = if i % 3 == 0 { Evidence::Inferred } else { Evidence::None };
                 let going = node.attempt(caller, at(millis), evidence, random.rotate_left(i as u32));
                 prop_assert!(going.is_ok(), "denied {going:?}");
                 if let (Ok(going), Some(latency)) = (going, latency) {

@@ -131,12 +131,7 @@ fn any_of_the_orders_that_concern_an_attempt_refuses_it() {
             Decision::Deny(Reason::Shed),
         ),
     ] {
-        let a = Attempt {
-            now: at(0),
-            workload: 1,
-            evidence: Evidence::None,
-            random: 12_345,
-        };
+        let a = Attempt::connect(at(0), 1, Evidence::None, 12_345);
         assert_eq!(
             attempt(&node.params, &a, &node.ledgers(0), &orders),
             verdict

@@ -253,7 +253,7 @@ fn evidence(
     if repeats {
         (Evidence::Thread, number)
     } else if claimed {
-        (Evidence::Workload, number)
+        (Evidence::Inferred, number)
     } else {
         (Evidence::None, number)
     }

@@ -111,12 +111,7 @@ pub fn judge(
 /// Facts of an attempt.
 #[inline(always)]
 pub fn facts(now: Nanos, workload: u64, evidence: Evidence) -> Attempt {
-    Attempt {
-        now,
-        workload,
-        evidence,
-        random: random(),
-    }
+    Attempt::connect(now, workload, evidence, random())
 }
 
 /// Settles what a socket's record says: the attempt on it ended.
@@ -163,6 +158,8 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         latency: micros,
         level,
         outcome,
+        status: 0,
+        retry_after: 0,
         probe: record.ticket(),
         audited,
         // Only the open time after a failure is drawn.

@@ -98,12 +98,7 @@ impl Node {
     }
 
     pub fn decide(&self, caller: usize, now: Nanos, evidence: Evidence, random: u32) -> Decision {
-        let attempt = Attempt {
-            now,
-            workload: caller as u64 + 1,
-            evidence,
-            random,
-        };
+        let attempt = Attempt::connect(now, caller as u64 + 1, evidence, random);
         judge::attempt(
             &self.params,
             &attempt,
@@ -168,6 +163,8 @@ impl Node {
             latency: now.since(going.since).micros(),
             level,
             outcome,
+            status: 0,
+            retry_after: 0,
             probe: going.probe,
             audited: going.audited,
             random,

@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, ensure};
 use aya::programs::{TestRun, TestRunOptions};
-use governor_core::trace::{NOTHING, Step};
+use governor_core::trace::{Step, what};
 
 use super::kernel::Programs;
 use super::sample::Sample;
@@ -52,7 +52,7 @@ fn once(programs: &Programs, which: Which, repeat: u32) -> Result<f64> {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)?;
     let now = u64::try_from(std::time::Duration::from(now).as_nanos())?;
     let what = match which {
-        Which::Nothing => NOTHING,
+        Which::Nothing => what::NOTHING,
         Which::Attempt => 0,
         Which::Connected => 1,
         Which::Answered => 2,

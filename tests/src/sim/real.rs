@@ -108,18 +108,13 @@ impl Governor for Governed {
             (Knowledge::Guessed, _) => {
                 let claims = &ledgers.endpoint.claims;
                 if claims.claim(now.stamp(), self.params.evidence()) {
-                    Evidence::Workload
+                    Evidence::Inferred
                 } else {
                     Evidence::None
                 }
             }
         };
-        let attempt = Attempt {
-            now,
-            workload: workload as u64 + 1,
-            evidence,
-            random,
-        };
+        let attempt = Attempt::connect(now, workload as u64 + 1, evidence, random);
         let probe = match judge::attempt(&self.params, &attempt, &ledgers, &Orders::default()) {
             Decision::Go | Decision::Watch | Decision::WouldDeny(_) => None,
             Decision::Probe(ticket) => Some(ticket),
@@ -138,6 +133,8 @@ impl Governor for Governed {
             latency: end.latency.micros(),
             level: Level::Exchange,
             outcome: end.outcome,
+            status: 0,
+            retry_after: 0,
             probe: pass.probe,
             audited: Audited::Admitted,
             random: self.random.bits(),

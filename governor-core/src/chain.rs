@@ -1,0 +1,289 @@
+//! What is known of equal requests: whether one failed a moment ago, so that
+//! the next is a retry of it, and whether they come again by themselves, so
+//! that it need not be.
+//!
+//! One entry per fingerprint, or per operation that a request names, in a map
+//! that forgets the least recently used: all of it can be learned again. Two
+//! words, few loads and stores. A lost race loses one observation; none
+//! invents a failure.
+//!
+//! ```text
+//! unknown --request--> open --success--> succeeded --equal request--> repeats
+//!                       |  '--equal request, nothing failed---------> (for good)
+//!                       '--failure--> failed: an equal request within the
+//!                                     window is a retry, until a success
+//! ```
+//!
+//! The evidence ages from the real failure: a refused retry never comes here.
+//! It is not used up either: what is refused comes again, and is a retry still.
+
+use crate::cell::Cell;
+use crate::rules::about;
+use crate::status;
+use crate::units::Millis;
+use crate::verdict::Outcome;
+
+/// What the last try came to.
+mod last {
+    /// It was never seen.
+    pub const UNKNOWN: u64 = 0;
+    /// It is not known yet.
+    pub const OPEN: u64 = 1;
+    /// It was answered.
+    pub const SUCCEEDED: u64 = 2;
+    /// It failed, or was answered for good.
+    pub const FAILED: u64 = 3;
+}
+
+/// The word: last 2 | repeats 1 | proven 1 | about 2 | number 8 | at 40 (ms).
+const AT_MASK: u64 = (1 << 40) - 1;
+const NUMBER_SHIFT: u32 = 40;
+const NUMBER_MAX: u64 = 0xff;
+const ABOUT_SHIFT: u32 = 48;
+const ABOUT_MASK: u64 = (about::FINAL | about::TOOK_EFFECT) as u64;
+const REPEATS: u64 = 1 << 60;
+const PROVEN: u64 = 1 << 61;
+const LAST_SHIFT: u32 = 62;
+
+/// What is known of requests with one fingerprint, or one operation's name.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Chain<C = u64> {
+    word: C,
+    /// When the first try of the chain was, ms.
+    started: C,
+}
+
+/// Which try of which chain a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Link {
+    /// When the first try of its chain was.
+    pub started: Millis,
+    /// Which try it is, from 1.
+    pub number: u32,
+    /// How the try before failed: [`about::FINAL`], [`about::TOOK_EFFECT`].
+    pub about: u32,
+}
+
+/// How equal requests were seen before this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Seen {
+    /// Not, or not lately.
+    #[default]
+    Fresh = 0,
+    /// For the first time without a failure between: it comes again by itself.
+    FirstRepetition = 1,
+    /// Again without a failure between.
+    Repetition = 2,
+    /// The last one failed.
+    Failed = 3,
+    /// The last one failed, and it comes again by itself.
+    FailedButRepeats = 4,
+}
+
+/// What the entry of a request says when the request is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sighting {
+    /// Which try of which chain it would be.
+    pub link: Link,
+    /// How it was seen before.
+    pub seen: Seen,
+}
+
+impl Link {
+    /// The same, with a number that is at least this.
+    #[inline(always)]
+    pub const fn at_least(self, number: u32) -> Self {
+        Self {
+            number: if number > self.number {
+                number
+            } else {
+                self.number
+            },
+            ..self
+        }
+    }
+}
+
+impl Sighting {
+    /// The chain it continues, if an equal one failed.
+    #[inline(always)]
+    pub const fn failed(&self) -> Option<Link> {
+        match self.seen {
+            Seen::Failed | Seen::FailedButRepeats => Some(self.link),
+            _ => None,
+        }
+    }
+}
+
+/// How a request ended, for the next equal one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Result {
+    /// Nothing is known: its caller went away.
+    Nothing = 0,
+    /// It was answered; sending it again is another operation.
+    Success = 1,
+    /// It failed, and nothing came of it.
+    Failed = 2,
+    /// It failed, and may have taken effect.
+    Unclear = 3,
+    /// It was answered, and will be answered alike again.
+    Final = 4,
+}
+
+/// What a success tells of a fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Novelty {
+    /// It never succeeded before, as far as is remembered.
+    First,
+    /// It did.
+    Known,
+}
+
+/// What an answer told its caller about another try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Advice {
+    /// Nothing.
+    None = 0,
+    /// Not to try again.
+    NoRetry = 1,
+}
+
+impl Result {
+    /// Of an exchange that ended so. `status` is 0 where nothing was answered.
+    #[inline(always)]
+    pub const fn of(outcome: Outcome, status: u32, advice: Advice) -> Self {
+        let told_not_to = matches!(advice, Advice::NoRetry) && status >= 400;
+        match outcome {
+            Outcome::Cancelled => Self::Nothing,
+            Outcome::Refused | Outcome::Unreachable => Self::Failed,
+            Outcome::Timeout | Outcome::Reset | Outcome::NoAnswer => Self::Unclear,
+            Outcome::Status | Outcome::Success if told_not_to => Self::Final,
+            // What a policy calls a failure may be tried again.
+            Outcome::Status if status::may_have_taken_effect(status) => Self::Unclear,
+            Outcome::Status => Self::Failed,
+            Outcome::Success if status::is_final(status) => Self::Final,
+            Outcome::Success => Self::Success,
+        }
+    }
+
+    #[inline(always)]
+    const fn about(self) -> u32 {
+        match self {
+            Self::Unclear => about::TOOK_EFFECT,
+            Self::Final => about::FINAL,
+            _ => 0,
+        }
+    }
+}
+
+#[inline(always)]
+const fn pack(last: u64, sticky: u64, about: u32, number: u32, at: Millis) -> u64 {
+    let number = if (number as u64) < NUMBER_MAX {
+        number as u64
+    } else {
+        NUMBER_MAX
+    };
+    last << LAST_SHIFT
+        | sticky
+        | (about as u64 & ABOUT_MASK) << ABOUT_SHIFT
+        | number << NUMBER_SHIFT
+        | at.0 & AT_MASK
+}
+
+impl<C: Cell> Chain<C> {
+    /// A request is sent: what is known of equal ones. Without a failure within
+    /// the window it begins a chain of its own.
+    #[inline(always)]
+    pub fn sight(&self, now: Millis, window: Millis) -> Sighting {
+        let seen = self.word.load();
+        let last = seen >> LAST_SHIFT;
+        let recent = last != last::UNKNOWN && !now.quiet_for(Millis(seen & AT_MASK), window);
+        let sticky = seen & (REPEATS | PROVEN);
+        if recent && last == last::FAILED {
+            return Sighting {
+                link: Link {
+                    started: Millis(self.started.load()),
+                    number: (seen >> NUMBER_SHIFT & NUMBER_MAX) as u32 + 1,
+                    about: (seen >> ABOUT_SHIFT & ABOUT_MASK) as u32,
+                },
+                seen: if seen & REPEATS == 0 {
+                    Seen::Failed
+                } else {
+                    Seen::FailedButRepeats
+                },
+            };
+        }
+        let (sticky, seen_as) = match (recent, seen & REPEATS) {
+            (false, _) => (sticky, Seen::Fresh),
+            (true, 0) => (sticky | REPEATS, Seen::FirstRepetition),
+            (true, _) => (sticky, Seen::Repetition),
+        };
+        self.started.store(now.0);
+        // Lost race: another equal one was seen, or one ended; that counts too.
+        let _ = self
+            .word
+            .compare_exchange(seen, pack(last::OPEN, sticky, 0, 0, now));
+        Sighting {
+            link: Link {
+                started: now,
+                number: 1,
+                about: 0,
+            },
+            seen: seen_as,
+        }
+    }
+
+    /// A try ended. Of concurrent ones the highest number counts.
+    #[inline(always)]
+    pub fn ended(&self, now: Millis, window: Millis, link: &Link, result: Result) -> Novelty {
+        let seen = self.word.load();
+        let sticky = seen & (REPEATS | PROVEN);
+        let word = match result {
+            Result::Nothing => return Novelty::Known,
+            Result::Success => pack(last::SUCCEEDED, sticky | PROVEN, 0, 0, now),
+            _ => {
+                let continues = seen >> LAST_SHIFT == last::FAILED
+                    && !now.quiet_for(Millis(seen & AT_MASK), window);
+                let other = if continues {
+                    (seen >> NUMBER_SHIFT & NUMBER_MAX) as u32
+                } else {
+                    0
+                };
+                let number = if other > link.number {
+                    other
+                } else {
+                    self.started.store(link.started.0);
+                    link.number
+                };
+                pack(last::FAILED, sticky, result.about(), number, now)
+            }
+        };
+        let first = matches!(result, Result::Success) && seen & PROVEN == 0;
+        if self.word.compare_exchange(seen, word).is_ok() && first {
+            Novelty::First
+        } else {
+            Novelty::Known
+        }
+    }
+
+    /// Whether it comes again by itself.
+    pub fn repeats(&self) -> bool {
+        self.word.load() & REPEATS != 0
+    }
+}
+
+/// The name of an operation: what names it by itself, else what does together
+/// with the fingerprint (a trace covers many calls); 0: nothing does.
+#[inline(always)]
+pub const fn operation(key: u64, weak_key: u64, fingerprint: u64) -> u64 {
+    if key != 0 || weak_key == 0 {
+        return key;
+    }
+    (weak_key ^ fingerprint.rotate_left(31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+}

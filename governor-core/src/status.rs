@@ -1,0 +1,106 @@
+//! Status codes of HTTP, as the law sees them.
+
+/// Codes and classes that are counted apart.
+pub const STATUSES: usize = 9;
+
+/// The codes that are counted by themselves; the last two counts are the other
+/// codes of 4xx and of 5xx.
+pub const COUNTED: [u32; STATUSES - 2] = [408, 425, 429, 500, 502, 503, 504];
+
+/// Where a failed answer is counted.
+#[inline(always)]
+pub const fn index(status: u32) -> usize {
+    match status {
+        408 => 0,
+        425 => 1,
+        429 => 2,
+        500 => 3,
+        502 => 4,
+        503 => 5,
+        504 => 6,
+        400..=499 => 7,
+        _ => 8,
+    }
+}
+
+/// The name of a count: the code, or the class.
+pub const fn name(index: usize) -> &'static str {
+    match index {
+        0 => "408",
+        1 => "425",
+        2 => "429",
+        3 => "500",
+        4 => "502",
+        5 => "503",
+        6 => "504",
+        7 => "4xx",
+        _ => "5xx",
+    }
+}
+
+/// Whether an answer says that there is no room now.
+#[inline(always)]
+pub const fn is_pushback(status: u32) -> bool {
+    status == 429 || status == 503
+}
+
+/// Whether a caller has no business to send an equal request again: it was
+/// told that the request is wrong, and not that its time is.
+///
+/// People poll on 404 until something exists, race on 409 and 412, wait for
+/// locks on 409 and 423, and 408, 425 and 429 speak of time. After 401 and 407
+/// the protocol itself sends again, with credentials that are no part of a
+/// fingerprint (RFC 9110 11.6), after 417 without an expectation and after 421
+/// on another connection (15.5.18, 15.5.20).
+#[inline(always)]
+pub const fn is_final(status: u32) -> bool {
+    match status {
+        401 | 404 | 407 | 408 | 409 | 412 | 417 | 421 | 423 | 425 | 429 => false,
+        400..=499 => true,
+        _ => false,
+    }
+}
+
+/// Whether a request that failed so may have taken effect all the same
+/// (RFC 9110 9.2.2): not where the answer says that it was not processed.
+#[inline(always)]
+pub const fn may_have_taken_effect(status: u32) -> bool {
+    status >= 500 && status != 503
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_named_after_what_it_counts() {
+        for code in COUNTED {
+            assert_eq!(name(index(code)), code.to_string());
+        }
+        assert_eq!(name(index(403)), "4xx");
+        assert_eq!(name(index(599)), "5xx");
+        assert!((400..600).all(|code| index(code) < STATUSES));
+    }
+
+    #[test]
+    fn people_poll_race_and_wait_for_locks() {
+        for code in [404, 408, 409, 412, 423, 425, 429] {
+            assert!(!is_final(code), "{code}");
+        }
+        for code in [400, 402, 403, 405, 406, 410, 411, 413, 414, 415, 422, 451] {
+            assert!(is_final(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn the_protocol_itself_sends_again_after_some_answers() {
+        for code in [401, 407, 417, 421] {
+            assert!(!is_final(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_no_failure_is_not_final() {
+        assert!(![100, 200, 304, 500, 503, 599].into_iter().any(is_final));
+    }
+}
