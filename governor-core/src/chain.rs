@@ -9,10 +9,13 @@
 //!
 //! ```text
 //! unknown --request--> open --success--> succeeded --equal request--> repeats
-//!                       |  '--equal request, nothing failed---------> (for good)
+//!                       |  '--equal request, then success-----------> (for good)
 //!                       '--failure--> failed: an equal request within the
 //!                                     window is a retry, until a success
 //! ```
+//!
+//! An equal request while one is open says nothing yet: some clients send the
+//! retry before they close what timed out (urllib3, Ruby).
 //!
 //! The evidence ages from the real failure: a refused retry never comes here.
 //! It is not used up either: what is refused comes again, and is a retry still.
@@ -35,12 +38,13 @@ mod last {
     pub const FAILED: u64 = 3;
 }
 
-/// The word: last 2 | repeats 1 | proven 1 | about 2 | number 8 | at 40 (ms).
+/// The word: last 2 | proven 1 | repeats 1 | overlapped 1 | about 2 | number 8 | at 40 (ms).
 const AT_MASK: u64 = (1 << 40) - 1;
 const NUMBER_SHIFT: u32 = 40;
 const NUMBER_MAX: u64 = 0xff;
 const ABOUT_SHIFT: u32 = 48;
 const ABOUT_MASK: u64 = (about::FINAL | about::TOOK_EFFECT) as u64;
+const OVERLAPPED: u64 = 1 << 59;
 const REPEATS: u64 = 1 << 60;
 const PROVEN: u64 = 1 << 61;
 const LAST_SHIFT: u32 = 62;
@@ -73,9 +77,9 @@ pub enum Seen {
     /// Not, or not lately.
     #[default]
     Fresh = 0,
-    /// For the first time without a failure between: it comes again by itself.
-    FirstRepetition = 1,
-    /// Again without a failure between.
+    /// One is not answered yet.
+    Open = 1,
+    /// The last one was answered: it comes again by itself.
     Repetition = 2,
     /// The last one failed.
     Failed = 3,
@@ -135,13 +139,15 @@ pub enum Result {
     Final = 4,
 }
 
-/// What a success tells of a fingerprint.
+/// What is learned of a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Novelty {
-    /// It never succeeded before, as far as is remembered.
-    First,
-    /// It did.
-    Known,
+pub enum Learned {
+    /// Nothing new.
+    Nothing,
+    /// It succeeded for the first time, as far as is remembered.
+    Distinct,
+    /// It comes again by itself.
+    Repeats,
 }
 
 /// What an answer told its caller about another try.
@@ -197,61 +203,94 @@ const fn pack(last: u64, sticky: u64, about: u32, number: u32, at: Millis) -> u6
 }
 
 impl<C: Cell> Chain<C> {
-    /// A request is sent: what is known of equal ones. Without a failure within
-    /// the window it begins a chain of its own.
+    /// What is known of equal requests. Changes nothing: what is refused was
+    /// never sent (I1).
     #[inline(always)]
-    pub fn sight(&self, now: Millis, window: Millis) -> Sighting {
-        let seen = self.word.load();
-        let last = seen >> LAST_SHIFT;
-        let recent = last != last::UNKNOWN && !now.quiet_for(Millis(seen & AT_MASK), window);
-        let sticky = seen & (REPEATS | PROVEN);
+    pub fn look(&self, now: Millis, window: Millis) -> Sighting {
+        let word = self.word.load();
+        let last = word >> LAST_SHIFT;
+        let repeats = word & REPEATS != 0;
+        let recent = !now.quiet_for(Millis(word & AT_MASK), window);
         if recent && last == last::FAILED {
             return Sighting {
                 link: Link {
                     started: Millis(self.started.load()),
-                    number: (seen >> NUMBER_SHIFT & NUMBER_MAX) as u32 + 1,
-                    about: (seen >> ABOUT_SHIFT & ABOUT_MASK) as u32,
+                    number: (word >> NUMBER_SHIFT & NUMBER_MAX) as u32 + 1,
+                    about: (word >> ABOUT_SHIFT & ABOUT_MASK) as u32,
                 },
-                seen: if seen & REPEATS == 0 {
-                    Seen::Failed
-                } else {
+                seen: if repeats {
                     Seen::FailedButRepeats
+                } else {
+                    Seen::Failed
                 },
             };
         }
-        let (sticky, seen_as) = match (recent, seen & REPEATS) {
-            (false, _) => (sticky, Seen::Fresh),
-            (true, 0) => (sticky | REPEATS, Seen::FirstRepetition),
-            (true, _) => (sticky, Seen::Repetition),
-        };
-        self.started.store(now.0);
-        // Lost race: another equal one was seen, or one ended; that counts too.
-        let _ = self
-            .word
-            .compare_exchange(seen, pack(last::OPEN, sticky, 0, 0, now));
         Sighting {
             link: Link {
                 started: now,
                 number: 1,
                 about: 0,
             },
-            seen: seen_as,
+            seen: match (recent, last) {
+                (true, last::OPEN) => Seen::Open,
+                (true, last::SUCCEEDED) => Seen::Repetition,
+                _ => Seen::Fresh,
+            },
+        }
+    }
+
+    /// A request is sent. Without a failure within the window it begins a chain
+    /// of its own.
+    #[inline(always)]
+    pub fn sent(&self, now: Millis, window: Millis) -> Learned {
+        let word = self.word.load();
+        let last = word >> LAST_SHIFT;
+        let recent = !now.quiet_for(Millis(word & AT_MASK), window);
+        if recent && last == last::FAILED {
+            return Learned::Nothing;
+        }
+        let sticky = word & (REPEATS | PROVEN);
+        let (more, learned) = match (recent, last) {
+            (true, last::OPEN) => (OVERLAPPED, Learned::Nothing),
+            (true, last::SUCCEEDED) if word & REPEATS == 0 => (REPEATS, Learned::Repeats),
+            _ => (0, Learned::Nothing),
+        };
+        self.started.store(now.0);
+        // Lost race: another equal one was seen, or one ended; that counts too.
+        let open = pack(last::OPEN, sticky | more, 0, 0, now);
+        if self.word.compare_exchange(word, open).is_ok() {
+            learned
+        } else {
+            Learned::Nothing
         }
     }
 
     /// A try ended. Of concurrent ones the highest number counts.
     #[inline(always)]
-    pub fn ended(&self, now: Millis, window: Millis, link: &Link, result: Result) -> Novelty {
-        let seen = self.word.load();
-        let sticky = seen & (REPEATS | PROVEN);
-        let word = match result {
-            Result::Nothing => return Novelty::Known,
-            Result::Success => pack(last::SUCCEEDED, sticky | PROVEN, 0, 0, now),
+    pub fn ended(&self, now: Millis, window: Millis, link: &Link, result: Result) -> Learned {
+        let word = self.word.load();
+        let sticky = word & (REPEATS | PROVEN);
+        let mut learned = Learned::Nothing;
+        let next = match result {
+            // Nothing came of it, and nothing is known: as if it had not been sent.
+            Result::Nothing if word >> LAST_SHIFT == last::OPEN => {
+                pack(last::UNKNOWN, sticky, 0, 0, now)
+            }
+            Result::Nothing => return Learned::Nothing,
+            Result::Success => {
+                let repeats = if word & OVERLAPPED != 0 { REPEATS } else { 0 };
+                if word & PROVEN == 0 {
+                    learned = Learned::Distinct;
+                } else if repeats & !word != 0 {
+                    learned = Learned::Repeats;
+                }
+                pack(last::SUCCEEDED, sticky | PROVEN | repeats, 0, 0, now)
+            }
             _ => {
-                let continues = seen >> LAST_SHIFT == last::FAILED
-                    && !now.quiet_for(Millis(seen & AT_MASK), window);
+                let continues = word >> LAST_SHIFT == last::FAILED
+                    && !now.quiet_for(Millis(word & AT_MASK), window);
                 let other = if continues {
-                    (seen >> NUMBER_SHIFT & NUMBER_MAX) as u32
+                    (word >> NUMBER_SHIFT & NUMBER_MAX) as u32
                 } else {
                     0
                 };
@@ -264,11 +303,10 @@ impl<C: Cell> Chain<C> {
                 pack(last::FAILED, sticky, result.about(), number, now)
             }
         };
-        let first = matches!(result, Result::Success) && seen & PROVEN == 0;
-        if self.word.compare_exchange(seen, word).is_ok() && first {
-            Novelty::First
+        if self.word.compare_exchange(word, next).is_ok() {
+            learned
         } else {
-            Novelty::Known
+            Learned::Nothing
         }
     }
 

@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::breaker::Breaker;
 use crate::budget::{Budget, Share};
 use crate::cell::Cell;
-use crate::chain::{Chain, Novelty, Seen};
+use crate::chain::{Chain, Learned};
 use crate::evidence::{Claims, History, ThreadHistory};
 use crate::lease::Lease;
 use crate::limiter::{Limiter, OCTAVES};
@@ -217,19 +217,17 @@ impl<C: Cell> WorkloadLedger<C> {
         History::of(self.fingerprints.load(), self.repeating.load())
     }
 
-    /// Learns from how a request's fingerprint was seen.
+    /// Learns from what a request's fingerprint taught.
     #[inline(always)]
-    pub fn sighted(&self, seen: Seen) {
-        if matches!(seen, Seen::FirstRepetition) {
-            self.repeating.add(1);
-        }
-    }
-
-    /// Learns from what became of it.
-    #[inline(always)]
-    pub fn succeeded(&self, novelty: Novelty) {
-        if matches!(novelty, Novelty::First) {
-            self.fingerprints.add(1);
+    pub fn learned(&self, learned: Learned) {
+        match learned {
+            Learned::Nothing => {}
+            Learned::Distinct => {
+                self.fingerprints.add(1);
+            }
+            Learned::Repeats => {
+                self.repeating.add(1);
+            }
         }
     }
 }
