@@ -4,8 +4,19 @@
 //! A scan keeps its state between segments, in the record of its socket. It
 //! reads chunks of [`CHUNK`] bytes, the size in which the kernel programs load
 //! packets. The same source runs in the kernel and in the fuzzers.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`line`] | the loop over bytes, and what is kept between two of them |
+//! | [`request`], [`answer`] | what each head says |
+//! | `names` | which headers of a request say something |
+//! | `hash`, `date` | hashes of names and values; dates |
 
 pub mod answer;
+mod date;
+mod hash;
+pub mod line;
+mod names;
 pub mod request;
 
 pub use answer::AnswerScan;
