@@ -51,6 +51,9 @@ pub mod flag {
     pub const HEARD: u32 = 1 << 19;
     /// The socket is older than the governor: it has no callbacks.
     pub const ADOPTED: u32 = 1 << 20;
+    /// The executor has answered what is refused: the server was reset. Until
+    /// then the server's packets are still what the caller waits for.
+    pub const REPLIED: u32 = 1 << 21;
 }
 
 /// The TCP window of what an executor sends to a caller in the server's name:

@@ -9,12 +9,14 @@
     reason = "core::intrinsics is the only way to an atomic read-modify-write on this target"
 )]
 
+mod act;
 mod caller;
 mod cell;
 mod connect;
 mod law;
 mod maps;
 mod outcome;
+mod packet;
 mod policy;
 mod socket;
 mod turns;

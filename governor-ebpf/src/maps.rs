@@ -59,6 +59,9 @@ pub static ORDERS: HashMap<OrderKey, Order, 4096, LAZY> = HashMap::new();
 pub static CONFIG: Array<Config, 1> = Array::new();
 
 #[btf_map]
+pub static PACED: HashMap<u32, u32, 1024, LAZY> = HashMap::new();
+
+#[btf_map]
 pub static EVENTS: RingBuf<Event, 262144> = RingBuf::new();
 #[btf_map]
 pub static LOSSES: PerCpuArray<u64, { loss::ALL as usize }> = PerCpuArray::new();

@@ -17,7 +17,9 @@ use kernel::{Kernel, shipped};
 /// The kernel gives up at a million.
 const CEILING: u32 = 500_000;
 
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 8] = [
+    "act_egress",
+    "act_ingress",
     "connect4",
     "connect6",
     "law",
