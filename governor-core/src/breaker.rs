@@ -41,7 +41,7 @@ pub enum State {
 
 /// What must succeed before the breaker closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum Level {
     /// A connect.
     Connect = 0,

@@ -148,6 +148,8 @@ pub enum Learned {
     Distinct,
     /// It comes again by itself.
     Repeats,
+    /// Both at once: two were in flight when the first success came.
+    DistinctButRepeats,
 }
 
 /// What an answer told its caller about another try.
@@ -279,11 +281,12 @@ impl<C: Cell> Chain<C> {
             Result::Nothing => return Learned::Nothing,
             Result::Success => {
                 let repeats = if word & OVERLAPPED != 0 { REPEATS } else { 0 };
-                if word & PROVEN == 0 {
-                    learned = Learned::Distinct;
-                } else if repeats & !word != 0 {
-                    learned = Learned::Repeats;
-                }
+                learned = match (word & PROVEN, repeats & !word) {
+                    (0, 0) => Learned::Distinct,
+                    (0, _) => Learned::DistinctButRepeats,
+                    (_, 0) => Learned::Nothing,
+                    _ => Learned::Repeats,
+                };
                 pack(last::SUCCEEDED, sticky | PROVEN | repeats, 0, 0, now)
             }
             _ => {

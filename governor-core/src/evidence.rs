@@ -17,7 +17,7 @@ use crate::units::Millis;
 
 /// What is known about an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum Evidence {
     /// Nothing: a first try.
     None = 0,

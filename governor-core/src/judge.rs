@@ -62,8 +62,9 @@ pub struct Attempt {
     pub random: u32,
     /// A connect, or a request.
     pub level: Level,
-    /// What is known of the tries before.
-    pub repeat: Repeat,
+    /// The retry rule that refuses it, if one does ([`rules::refuse`]): asked
+    /// before, since it needs nothing but the request and the policy.
+    pub barred: Option<Reason>,
 }
 
 impl Attempt {
@@ -76,7 +77,27 @@ impl Attempt {
             evidence,
             random,
             level: Level::Connect,
-            repeat: Repeat::NONE,
+            barred: None,
+        }
+    }
+
+    /// A request, of which this is known.
+    #[inline(always)]
+    pub fn request(
+        p: &Params,
+        now: Nanos,
+        workload: u64,
+        evidence: Evidence,
+        repeat: &Repeat,
+        random: u32,
+    ) -> Self {
+        Self {
+            now,
+            workload,
+            evidence,
+            random,
+            level: Level::Exchange,
+            barred: rules::refuse(p, evidence, repeat),
         }
     }
 
@@ -241,7 +262,7 @@ pub(crate) fn ruled_out<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) ->
     if l.workload.pushback.refuses(p, a.now.stamp(), a.kind()) {
         return Some(Reason::RetryAfter);
     }
-    rules::refuse(p, a.evidence, &a.repeat)
+    a.barred
 }
 
 /// The law: whether an attempt may go.

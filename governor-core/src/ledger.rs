@@ -217,17 +217,14 @@ impl<C: Cell> WorkloadLedger<C> {
         History::of(self.fingerprints.load(), self.repeating.load())
     }
 
-    /// Learns from what a request's fingerprint taught.
+    /// Learns what a fingerprint of a request taught.
     #[inline(always)]
     pub fn learned(&self, learned: Learned) {
-        match learned {
-            Learned::Nothing => {}
-            Learned::Distinct => {
-                self.fingerprints.add(1);
-            }
-            Learned::Repeats => {
-                self.repeating.add(1);
-            }
+        if matches!(learned, Learned::Distinct | Learned::DistinctButRepeats) {
+            self.fingerprints.add(1);
+        }
+        if matches!(learned, Learned::Repeats | Learned::DistinctButRepeats) {
+            self.repeating.add(1);
         }
     }
 }

@@ -53,16 +53,8 @@ pub struct Step {
     pub evidence: u32,
     /// Attempt: which try it is.
     pub number: u32,
-    /// Attempt: what is known of it, [`crate::rules::about`].
-    pub about: u32,
-    /// Request: 1 if its connect was counted as a retry.
-    pub paid: u32,
-    /// Passed: why, in the order of [`Unjudged`].
-    pub why: u32,
     /// Ending: its [`Outcome`].
     pub outcome: u32,
-    /// Ending: the status of the answer.
-    pub status: u32,
     /// Ending: how long the answer asks to wait, ms.
     pub retry_after: u32,
     /// Ending: 1 if it was a probe.
@@ -73,67 +65,109 @@ pub struct Step {
     pub probe_lease: u32,
     /// Ending: 1 if audit would have denied it, 2 if it was only watched.
     pub audited: u32,
+    /// Attempt: what is known of it, [`crate::rules::about`].
+    pub about: u16,
+    /// Request: 1 if its connect was counted as a retry.
+    pub paid: u16,
+    /// Passed: why, in the order of [`Unjudged`].
+    pub why: u16,
+    /// Ending: the status of the answer.
+    pub status: u16,
     /// Which of two workloads.
     pub workload: u64,
     /// What came out: the packed decision, or the breaker's move.
     pub result: u64,
 }
 
+/// What kind of step it is: each is a call of its own in the kernel, so that
+/// their facts do not lie on the stack together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An attempt that is judged: [`begin`].
+    Attempt,
+    /// A request that is not judged by itself: [`join`].
+    Request,
+    /// An ending: [`end`].
+    Ending,
+    /// Nothing.
+    Nothing,
+}
+
+impl Step {
+    /// What kind of step it is.
+    #[inline(always)]
+    pub const fn kind(&self) -> Kind {
+        match self.what {
+            what::CONNECT | what::REQUEST => Kind::Attempt,
+            what::CARRIED | what::PASSED => Kind::Request,
+            what::CONNECT_ENDED | what::EXCHANGE_ENDED => Kind::Ending,
+            _ => Kind::Nothing,
+        }
+    }
+}
+
 /// Runs one step.
-#[inline(always)]
 pub fn run<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&Order>) -> u64 {
-    match step.what {
-        what::NOTHING => 0,
-        what::CONNECT_ENDED | what::EXCHANGE_ENDED => end(step, p, l),
-        _ => begin(step, p, l, node),
+    match step.kind() {
+        Kind::Attempt => begin(step, p, l, node),
+        Kind::Request => join(step, p, l, node),
+        Kind::Ending => end(step, p, l),
+        Kind::Nothing => 0,
     }
 }
 
 #[inline(always)]
-fn begin<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&Order>) -> u64 {
-    let a = Attempt {
-        now: Nanos(step.now),
-        workload: step.workload,
-        evidence: Evidence::from_number(step.evidence),
-        random: step.random,
-        level: if step.what == what::CONNECT {
-            Level::Connect
-        } else {
-            Level::Exchange
-        },
-        repeat: Repeat {
-            age: Millis(step.age),
-            number: step.number,
-            about: step.about,
-        },
+fn tried(step: &Step, p: &Params) -> Attempt {
+    let (now, evidence) = (Nanos(step.now), Evidence::from_number(step.evidence));
+    if step.what == what::CONNECT {
+        return Attempt::connect(now, step.workload, evidence, step.random);
+    }
+    let repeat = Repeat {
+        age: Millis(step.age),
+        number: step.number,
+        about: step.about as u32,
     };
+    Attempt::request(p, now, step.workload, evidence, &repeat, step.random)
+}
+
+/// Runs an attempt that is judged.
+#[inline(always)]
+pub fn begin<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&Order>) -> u64 {
     let orders = Orders {
         node,
         ..Orders::default()
     };
+    attempt(p, &tried(step, p), l, &orders).pack()
+}
+
+/// Runs a request that is not judged by itself.
+#[inline(always)]
+pub fn join<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&Order>) -> u64 {
+    let a = tried(step, p);
     let paid = if step.paid == 1 {
         Paid::Retry
     } else {
         Paid::First
     };
-    let decision = match step.what {
-        what::CARRIED => carried(p, &a, paid, l, &orders),
-        what::PASSED => {
-            let why = match step.why {
-                0 => Unjudged::Unreached,
-                1 => Unjudged::UnreachedFirst(paid),
-                2 => Unjudged::Probe(paid),
-                _ => Unjudged::Apart(paid),
-            };
-            passed(p, &a, why, l)
-        }
-        _ => attempt(p, &a, l, &orders),
+    if step.what == what::CARRIED {
+        let orders = Orders {
+            node,
+            ..Orders::default()
+        };
+        return carried(p, &a, paid, l, &orders).pack();
+    }
+    let why = match step.why {
+        0 => Unjudged::Unreached,
+        1 => Unjudged::UnreachedFirst(paid),
+        2 => Unjudged::Probe(paid),
+        _ => Unjudged::Apart(paid),
     };
-    decision.pack()
+    passed(p, &a, why, l).pack()
 }
 
+/// Runs an ending.
 #[inline(always)]
-fn end<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>) -> u64 {
+pub fn end<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>) -> u64 {
     let ending = Ending {
         now: Nanos(step.now),
         entered: Nanos(step.entered),
@@ -144,7 +178,7 @@ fn end<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>) -> u64 {
             Level::Exchange
         },
         outcome: Outcome::from_number(step.outcome),
-        status: step.status,
+        status: step.status as u32,
         retry_after: step.retry_after,
         probe: if step.probe == 0 {
             None

@@ -4,7 +4,7 @@ use crate::breaker::Move;
 
 /// Why an attempt is refused. The order is that of `status --json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum Reason {
     /// The retry budget of the destination is spent.
     Budget = 0,

@@ -12,7 +12,8 @@ use governor_core::{
     judge::Ledgers,
     key::{EndpointKey, WorkloadKey},
     order::Order,
-    trace::{Step, run},
+    params::Params,
+    trace::{Kind, Step, begin, end, join},
 };
 
 use crate::{cell::MapCell, maps, policy, verdict};
@@ -59,39 +60,52 @@ fn try_law(ctx: &TcContext) -> Option<()> {
     if failed == 0 { Some(()) } else { None }
 }
 
+/// Finds the ledgers, and runs the step on them.
 #[inline(always)]
 fn step_on_maps(step: &Step) -> Option<u64> {
+    let l = ledgers(step.workload)?;
+    let p = policy::params(0)?;
+    let order = verdict::order(0, &verdict::ANY);
+    Some(match step.kind() {
+        Kind::Attempt => begun(step, p, &l, order),
+        Kind::Request => joined(step, p, &l, order),
+        Kind::Ending => ended(step, p, &l),
+        Kind::Nothing => 0,
+    })
+}
+
+// A frame of its own for the keys.
+#[inline(never)]
+fn ledgers(workload: u64) -> Option<Ledgers<'static, MapCell>> {
     let key = EndpointKey {
-        workload: step.workload,
+        workload,
         address: [0; 16],
         port: 1,
         reserved: 0,
     };
     let workload_key = WorkloadKey {
-        workload: step.workload,
+        workload,
         destination: key.destination(0),
     };
-    let endpoint = maps::endpoint(&key)?;
-    let workload = maps::workload(&workload_key)?;
-    let destination = maps::destination(&workload_key.destination)?;
-    let lease = maps::lease(&workload_key.destination)?;
-    let p = policy::params(0)?;
-    let order = verdict::order(0, &verdict::ANY);
-    let ledgers = Ledgers {
-        endpoint,
-        workload,
-        destination,
-        lease: Some(lease),
-    };
-    Some(run_step(step, p, &ledgers, order))
+    Some(Ledgers {
+        endpoint: maps::endpoint(&key)?,
+        workload: maps::workload(&workload_key)?,
+        destination: maps::destination(&workload_key.destination)?,
+        lease: Some(maps::lease(&workload_key.destination)?),
+    })
 }
 
 #[inline(never)]
-fn run_step(
-    step: &Step,
-    p: &governor_core::params::Params,
-    l: &Ledgers<'_, MapCell>,
-    order: Option<&Order>,
-) -> u64 {
-    run(step, p, l, order)
+fn begun(step: &Step, p: &Params, l: &Ledgers<'_, MapCell>, order: Option<&Order>) -> u64 {
+    begin(step, p, l, order)
+}
+
+#[inline(never)]
+fn joined(step: &Step, p: &Params, l: &Ledgers<'_, MapCell>, order: Option<&Order>) -> u64 {
+    join(step, p, l, order)
+}
+
+#[inline(never)]
+fn ended(step: &Step, p: &Params, l: &Ledgers<'_, MapCell>) -> u64 {
+    end(step, p, l)
 }

@@ -10,7 +10,8 @@ use std::time::Instant;
 use governor_core::breaker::Move;
 use governor_core::judge::Decision;
 use governor_core::params::Params;
-use governor_core::trace::Step;
+use governor_core::trace::{Kind, Step};
+use governor_core::verdict::Reason;
 use kernel::host::Host;
 use kernel::policies::params;
 use kernel::trace::{Deed, Story, Trace, traces};
@@ -52,13 +53,13 @@ impl Reached {
 
 const AWAKE: &str = "limiter awake";
 
-/// Every result that the law has for connects, and the moves of the breaker that an ending makes.
+/// Every result that the law has, and the moves of the breaker that an ending makes.
 fn all_there_is() -> Vec<String> {
-    let reasons = ["Budget", "Breaker", "Concurrency", "Shed"];
+    let reasons = Reason::ALL.map(|reason| format!("{reason:?}"));
     let kinds = ["Deny", "WouldDeny"];
     let refusals = kinds
         .iter()
-        .flat_map(|kind| reasons.map(|reason| format!("{kind}({reason})")));
+        .flat_map(|kind| reasons.each_ref().map(|reason| format!("{kind}({reason})")));
     let others = [
         "Go", "Probe", "Watch", "None", "Tripped", "Reopened", "Closed", AWAKE,
     ];
@@ -66,7 +67,7 @@ fn all_there_is() -> Vec<String> {
 }
 
 fn name_of(step: &Step, result: u64) -> String {
-    if step.what == 0 {
+    if step.kind() != Kind::Ending {
         return match Decision::unpack(result) {
             Decision::Probe(_) => "Probe".to_owned(),
             other => format!("{other:?}"),
@@ -107,7 +108,7 @@ impl<'a> Pair<'a> {
                         let (kernel, host) = (name_of(&step, kernel), name_of(&step, host));
                         return vec![format!("{step:?}: kernel {kernel}, host {host}")];
                     }
-                    if step.what == 0 {
+                    if step.kind() != Kind::Ending {
                         story.decided(&step, Decision::unpack(host));
                     }
                     reached.note(name_of(&step, host));

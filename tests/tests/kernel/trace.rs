@@ -6,7 +6,7 @@ use governor_core::evidence::Evidence;
 use governor_core::judge::Decision;
 use governor_core::order::{Order, STAGES, hold};
 use governor_core::params::Params;
-use governor_core::trace::Step;
+use governor_core::trace::{Step, what};
 use governor_core::verdict::Outcome;
 use proptest::collection::vec;
 use proptest::option;
@@ -50,11 +50,13 @@ enum Clock {
 
 #[derive(Clone, Debug)]
 enum What {
-    Try(Evidence),
+    Try(Tried),
     /// One of the outstanding attempts ends.
     End {
         which: Index,
         outcome: Outcome,
+        status: u16,
+        retry_after: u32,
         level: Level,
         /// Where it is not the time since the attempt, us.
         latency: Option<u64>,
@@ -63,6 +65,18 @@ enum What {
     Stray(Step),
     Policy(Params),
     Order(Option<Order>),
+}
+
+/// An attempt, and what is known of it.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    what: u32,
+    evidence: Evidence,
+    age: u64,
+    number: u32,
+    about: u16,
+    paid: u16,
+    why: u16,
 }
 
 /// What the players have to do.
@@ -118,8 +132,14 @@ impl Story {
         let step = match &happening.what {
             What::Policy(params) => return Some(Deed::Policy(*params)),
             What::Order(order) => return Some(Deed::Order(order.map(|it| begin(it, now)))),
-            What::Try(evidence) => Step {
-                evidence: *evidence as u32,
+            What::Try(tried) => Step {
+                what: tried.what,
+                evidence: tried.evidence as u32,
+                age: tried.age,
+                number: tried.number,
+                about: tried.about,
+                paid: tried.paid,
+                why: tried.why,
                 ..blank
             },
             What::Stray(stray) => Step {
@@ -132,6 +152,8 @@ impl Story {
             What::End {
                 which,
                 outcome,
+                status,
+                retry_after,
                 level,
                 latency,
             } => {
@@ -143,6 +165,8 @@ impl Story {
                 Step {
                     what: 1 + *level as u32,
                     outcome: *outcome as u32,
+                    status: *status,
+                    retry_after: *retry_after,
                     ..step
                 }
             }
@@ -205,15 +229,17 @@ enum Weather {
     Refusing,
     Hanging,
     Slow,
+    Full,
     Mixed,
 }
 
 impl Weather {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Calm,
         Self::Refusing,
         Self::Hanging,
         Self::Slow,
+        Self::Full,
         Self::Mixed,
     ];
 }
@@ -226,6 +252,7 @@ fn outcome(weather: Weather) -> BoxedStrategy<Outcome> {
     let usual = match weather {
         Weather::Calm | Weather::Slow => Outcome::Success,
         Weather::Refusing => Outcome::Refused,
+        Weather::Full => Outcome::Status,
         Weather::Hanging => Outcome::Timeout,
         Weather::Mixed => return any.boxed(),
     };
@@ -236,7 +263,9 @@ fn latency(weather: Weather) -> BoxedStrategy<Option<u64>> {
     let usual = match weather {
         Weather::Slow => (100 * MICRO..500 * MICRO).prop_map(Some).boxed(),
         Weather::Hanging | Weather::Mixed => Just(None).boxed(),
-        Weather::Calm | Weather::Refusing => (100..5 * MICRO).prop_map(Some).boxed(),
+        Weather::Calm | Weather::Refusing | Weather::Full => {
+            (100..5 * MICRO).prop_map(Some).boxed()
+        }
     };
     let odd = select(EDGES.as_slice());
     prop_oneof![30 => usual, 1 => odd.prop_map(Some)].boxed()
@@ -245,10 +274,37 @@ fn latency(weather: Weather) -> BoxedStrategy<Option<u64>> {
 fn evidence() -> impl Strategy<Value = Evidence> {
     prop_oneof![
         4 => Just(Evidence::None),
-        1 => Just(Evidence::Workload),
+        1 => Just(Evidence::Inferred),
         1 => Just(Evidence::Thread),
         3 => Just(Evidence::Exact),
     ]
+}
+
+/// An attempt of any kind; mostly what is asked the most.
+fn tried() -> impl Strategy<Value = Tried> {
+    let what = select([what::CONNECT, what::REQUEST, what::CARRIED, what::PASSED].as_slice());
+    let age = prop_oneof![6 => 0u64..2_000, 1 => any::<u64>()];
+    let number = prop_oneof![6 => 0u32..5, 1 => any::<u32>()];
+    // Mostly nothing: what is refused here is not asked anything else.
+    let about = prop_oneof![8 => Just(0u16), 1 => 0u16..16];
+    (what, evidence(), age, number, about, 0u16..2, 0u16..4).prop_map(
+        |(what, evidence, age, number, about, paid, why)| Tried {
+            what,
+            evidence,
+            age,
+            number,
+            about,
+            paid,
+            why,
+        },
+    )
+}
+
+/// The status of an answer and how long it asks to wait.
+fn answer() -> impl Strategy<Value = (u16, u32)> {
+    let status = select([0, 200, 404, 429, 500, 503, 504, 599, u16::MAX].as_slice());
+    let wait = prop_oneof![4 => Just(0u32), 2 => 0u32..5_000, 1 => any::<u32>()];
+    (status, wait)
 }
 
 fn level() -> impl Strategy<Value = Level> {
@@ -330,16 +386,25 @@ fn order() -> impl Strategy<Value = Order> {
 }
 
 fn what(weather: Weather) -> impl Strategy<Value = What> {
-    let end = (any::<Index>(), outcome(weather), level(), latency(weather)).prop_map(
-        |(which, outcome, level, latency)| What::End {
-            which,
-            outcome,
-            level,
-            latency,
-        },
-    );
+    let end = (
+        any::<Index>(),
+        outcome(weather),
+        answer(),
+        level(),
+        latency(weather),
+    )
+        .prop_map(
+            |(which, outcome, (status, retry_after), level, latency)| What::End {
+                which,
+                outcome,
+                status,
+                retry_after,
+                level,
+                latency,
+            },
+        );
     prop_oneof![
-        100 => evidence().prop_map(What::Try),
+        100 => tried().prop_map(What::Try),
         80 => end,
         6 => stray().prop_map(What::Stray),
         1 => params().prop_map(What::Policy),
