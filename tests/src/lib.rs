@@ -47,6 +47,7 @@ pub mod real_clients;
 pub mod scratch;
 pub mod server;
 pub mod sim;
+pub mod sockets;
 pub mod storm;
 pub mod sweep;
 pub mod tally;

@@ -4,7 +4,10 @@
 //! acts, answers a request whose sender has half-closed, and counts what it receives.
 
 mod connection;
+pub mod faults;
+pub mod faulty;
 mod listen;
+pub mod log;
 
 use std::fmt;
 use std::sync::mpsc as sync;
@@ -31,6 +34,14 @@ pub enum Protocol {
 /// A share of a hundred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percent(pub u8);
+
+impl Percent {
+    /// Scatters the share over numbered things: of any hundred in a row exactly so many are drawn,
+    /// in an order (37 generates the residues of 100) that no caller's rhythm follows.
+    fn draws(self, number: usize) -> bool {
+        number * 37 % 100 < usize::from(self.0)
+    }
+}
 
 /// How a server treats its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,5 +166,22 @@ impl fmt::Debug for Server {
             .debug_struct("Server")
             .field("port", &self.port)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_any_hundred_requests_the_asked_share_is_drawn() {
+        for start in [0, 1, 57, 1234] {
+            let drawn = (start..start + 100)
+                .filter(|number| Percent(30).draws(*number))
+                .count();
+            assert_eq!(drawn, 30);
+        }
+        assert!((0..100).all(|number| Percent(100).draws(number)));
+        assert!(!(0..100).any(|number| Percent(0).draws(number)));
     }
 }

@@ -9,7 +9,7 @@ use governor_tests::artifact;
 use governor_tests::governed::{PolicyFile, denied};
 use governor_tests::governor::{Executed, exec};
 use governor_tests::lab::Lab;
-use governor_tests::real_clients::RealClient;
+use governor_tests::real_clients::{End, RealClient, Work};
 use governor_tests::server::{Behaviour, Server};
 
 const PORT: u16 = 8080;
@@ -26,10 +26,10 @@ const REFUSING: Duration = Duration::from_secs(6);
 fn each(meets: fn(&Command)) {
     let ended: Vec<(RealClient, bool)> = thread::scope(|scope| {
         let start = |client: RealClient| {
-            let command = client.command(&format!("http://127.0.0.1:{PORT}/"), RETRIES);
+            let command = client.command(&format!("http://127.0.0.1:{PORT}"), &Work::once(RETRIES));
             (client, scope.spawn(move || meets(&command)))
         };
-        let running = RealClient::ALL.map(start);
+        let running = RealClient::OF_EACH_LANGUAGE.map(start);
         let ended = |(client, thread): (_, thread::ScopedJoinHandle<'_, ()>)| {
             (client, thread.join().is_ok())
         };
@@ -80,8 +80,10 @@ fn in_a_workload_that_found_the_port_dead(client: &Command) -> Command {
     command.args(["-c", &script, "sh"]);
     command.arg(client.get_program()).args(client.get_args());
     for (name, value) in client.get_envs() {
-        assert!(value.is_none(), "a client needs no more than it has");
-        command.env_remove(name);
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
     command
 }
@@ -115,5 +117,8 @@ fn against(
 fn expect_served(executed: &Executed, server: &Server) {
     println!("{}", executed.finished.stderr);
     assert_eq!(executed.code(), 0, "{}", executed.finished.stderr);
+    let ended = RealClient::ended(&executed.finished.stdout);
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert_eq!(ended[0].end, End::Well, "{ended:?}");
     assert_eq!(server.counts().answers.count(), 1);
 }

@@ -4,6 +4,7 @@
 //! so that any command works on a fresh machine.
 
 mod apt;
+mod clients;
 mod commands;
 mod demo;
 mod needs;

@@ -133,12 +133,23 @@ pub fn demo() -> Vec<Need> {
 pub fn tests() -> Vec<Need> {
     vec![
         need("curl", "test client: `curl --retry`", Sign::Program("curl")),
+        need("wget", "test client: `wget --tries`", Sign::Program("wget")),
         need(
-            "python3-requests",
-            "test client: requests with urllib3's Retry",
-            Sign::PythonModule("requests"),
+            "python3-venv",
+            "test clients: Python packages, in an environment of their own",
+            Sign::PythonModule("ensurepip"),
         ),
-        need("nodejs", "test client: Node", Sign::Program("node")),
+        need("nodejs", "test clients: Node", Sign::Program("node")),
+        need(
+            "npm",
+            "test clients: Node packages, below target/",
+            Sign::Program("npm"),
+        ),
+        need(
+            "ruby",
+            "test client: Ruby's Net::HTTP",
+            Sign::Program("ruby"),
+        ),
         need(
             "default-jdk-headless",
             "test client: Java's HttpClient, compiled by javac",

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Behaviour, Counts, Percent, Protocol};
+use super::{Behaviour, Counts, Protocol};
 use crate::storm::wire;
 
 /// More than any request of a test; a caller that sends more is closed.
@@ -58,7 +58,7 @@ impl Connection {
             let number = self.counts.requests.count();
             self.counts.requests.hit();
             match behaviour {
-                Behaviour::CloseUnanswered(share) if is_drawn(number, share) => return Ok(()),
+                Behaviour::CloseUnanswered(share) if share.draws(number) => return Ok(()),
                 Behaviour::Reset => return self.stream.set_zero_linger(),
                 Behaviour::Hang => return self.ignore().await,
                 Behaviour::AnswerAfter(delay) => sleep(delay).await,
@@ -129,27 +129,4 @@ fn http_answer(status: u16) -> Vec<u8> {
         body.len()
     )
     .into_bytes()
-}
-
-/// Scatters `share` over the requests: of any hundred in a row exactly so many are drawn, in an
-/// order (37 generates the residues of 100) that no caller's rhythm follows.
-fn is_drawn(number: usize, share: Percent) -> bool {
-    number * 37 % 100 < usize::from(share.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_any_hundred_requests_the_asked_share_is_drawn() {
-        for start in [0, 1, 57, 1234] {
-            let drawn = (start..start + 100)
-                .filter(|number| is_drawn(*number, Percent(30)))
-                .count();
-            assert_eq!(drawn, 30);
-        }
-        assert!((0..100).all(|number| is_drawn(number, Percent(100))));
-        assert!(!(0..100).any(|number| is_drawn(number, Percent(0))));
-    }
 }

@@ -84,7 +84,7 @@ impl Service {
 }
 
 /// One socket for both families: IPv4 callers arrive as mapped addresses.
-fn open(port: u16) -> io::Result<TcpListener> {
+pub fn open(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     // Else closed connections in TIME_WAIT would keep the port from coming back.
     socket.set_reuseaddr(true)?;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use kernel_toolchain::{Compiler, Missing, Toolchain, find, install_root};
 
 use crate::{
-    apt,
+    apt, clients,
     needs::{self, Need},
     run::{self, cargo},
     tree,
@@ -56,6 +56,9 @@ pub fn ensure(purpose: Purpose) -> Result<Toolchain> {
     if !missing.is_empty() {
         eprintln!("setup: packages for what is run:");
         apt::install(&missing, "install their like by hand")?;
+    }
+    if purpose == Purpose::Tests {
+        clients::ensure()?;
     }
     eprintln!("setup: the kernel programs are built by {toolchain}");
     Ok(toolchain)
