@@ -7,6 +7,7 @@ mod commands;
 mod daemon;
 mod errors;
 mod foreground;
+mod interfaces;
 mod kernel;
 mod policy;
 mod status;

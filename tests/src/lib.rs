@@ -36,6 +36,7 @@ pub mod cgroup;
 pub mod governed;
 pub mod governor;
 pub mod lab;
+mod leash;
 mod names;
 pub mod netns;
 pub mod nft;

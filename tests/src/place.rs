@@ -57,6 +57,11 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Whether a network is named; else it is the test's own.
+    pub(crate) fn has_a_network(&self) -> bool {
+        self.netns.is_some()
+    }
+
     /// Makes `command` start here. It moves itself before it executes its program, so that not
     /// one socket of it is made elsewhere (a socket keeps the cgroup it was made in).
     pub fn settle(&self, command: &mut Command) {

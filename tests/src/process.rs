@@ -9,8 +9,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::must;
 use crate::place::Place;
+use crate::{leash, must};
 
 const POLL: Duration = Duration::from_millis(2);
 /// As many characters of an output as a failed test shows.
@@ -41,6 +41,7 @@ pub struct Finished {
 impl Process {
     /// Starts `command` in `place`, with no input.
     pub fn start(mut command: Command, place: &Place<'_>) -> Self {
+        leash::check(&command, place);
         place.settle(&mut command);
         command
             .stdin(Stdio::null())

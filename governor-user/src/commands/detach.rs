@@ -8,6 +8,7 @@ use super::output::print;
 use crate::cgroup;
 use crate::daemon::{Tree, holder};
 use crate::errors::{Exit, Failure, Result};
+use crate::kernel::filters::{self, Which};
 use crate::kernel::pins;
 
 /// Remove every program, link and pin of ours
@@ -26,7 +27,9 @@ pub fn run(_: &DetachArgs) -> Result<()> {
     }
     let bpffs = Path::new(pins::BPFFS);
     let daemon = holder(&pins::directory(bpffs));
-    let removed = pins::remove_all(bpffs)?;
+    // Before Linux 6.6 what is at an interface is a filter: no pin holds it.
+    let filters = filters::remove_everywhere(Which::Predecessors);
+    let removed = pins::remove_all(bpffs)? || filters > 0;
     sweep();
     print(match removed {
         true => "programs, links and maps are removed\n",

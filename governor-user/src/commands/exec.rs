@@ -18,6 +18,7 @@ use crate::cgroup::{self, Scoped};
 use crate::daemon::hosts::{self, Hosts};
 use crate::errors::{Exit, Failure, Result};
 use crate::foreground::{self, Foreground, Signals};
+use crate::interfaces::{Changes, Interfaces, Scope, Wanted};
 use crate::kernel::{Attached, Governor, LoadOptions};
 use crate::policy::schema::Mode;
 use crate::policy::select::Table;
@@ -50,6 +51,10 @@ pub struct ExecArgs {
     /// Instead of the policy's: retries as a share of successes, 0 to 100
     #[arg(long, value_name = "PERCENT", value_parser = budget)]
     budget: Option<Percent>,
+    /// Where requests can be refused: auto (lo and every interface that is up),
+    /// none (connects only), or names
+    #[arg(long, value_name = "auto|none|NAME,...", default_value = "auto")]
+    interface: Wanted,
     /// Write the summary as JSON, in the shape of `status --json`
     #[arg(long, value_name = "FILE")]
     json_summary: Option<PathBuf>,
@@ -114,6 +119,7 @@ fn open_summary(path: &Path) -> Result<File> {
 }
 
 async fn govern(args: &ExecArgs, policies: Vec<Policy>) -> Result<ExitCode> {
+    let interfaces = Interfaces::new(args.interface.clone(), Scope::Namespace)?;
     let file = args.json_summary.as_deref().map(open_summary).transpose()?;
     let signals = Signals::take()?;
     let cgroup = Scoped::create()?;
@@ -122,7 +128,7 @@ async fn govern(args: &ExecArgs, policies: Vec<Policy>) -> Result<ExitCode> {
             "retry-governor: the command runs outside of the limits of its caller's cgroup: {why}"
         );
     }
-    let mut session = Session::start(&cgroup, policies).await?;
+    let mut session = Session::start(&cgroup, policies, interfaces).await?;
     if let Some(signal) = signals.ended() {
         return Ok(ExitCode::from(foreground::signal_code(signal as i32)));
     }
@@ -130,7 +136,7 @@ async fn govern(args: &ExecArgs, policies: Vec<Policy>) -> Result<ExitCode> {
     let status = session.until(command.wait()).await?;
 
     let summary = session.status();
-    session.attached.detach()?;
+    session.detach()?;
     if !cgroup.remove() {
         eprintln!(
             "retry-governor: processes of the command live on, ungoverned from now on; \
@@ -163,6 +169,8 @@ fn report(args: &ExecArgs, summary: Result<Status>, file: Option<File>) {
 struct Session {
     governor: Governor,
     attached: Attached,
+    interfaces: Interfaces,
+    changes: Changes,
     policies: Vec<Policy>,
     hosts: Hosts,
     table: Table,
@@ -173,7 +181,7 @@ struct Session {
 }
 
 impl Session {
-    async fn start(cgroup: &Scoped, policies: Vec<Policy>) -> Result<Self> {
+    async fn start(cgroup: &Scoped, policies: Vec<Policy>, interfaces: Interfaces) -> Result<Self> {
         let mut governor = Governor::load(&LoadOptions::default())?;
         let workload = cgroup::id(cgroup.path())?;
         let entry = CgroupEntry {
@@ -188,8 +196,11 @@ impl Session {
         let table = compile(&policies, &hosts)?;
         governor.set_policy(&table, &HashMap::new())?;
         let attached = governor.attach(cgroup.path())?;
-        Ok(Self {
+        let changes = Changes::follow().map_err(|error| Failure::failed("interfaces", error))?;
+        let mut session = Self {
             attached,
+            interfaces,
+            changes,
             governor,
             policies,
             hosts,
@@ -197,10 +208,22 @@ impl Session {
             workload,
             workload_name: cgroup::name(cgroup.path())?,
             started: Instant::now(),
-        })
+        };
+        say(&session.interfaces.update(&mut session.governor));
+        session.interfaces.tidy(&session.governor);
+        if let Some(why) = session.interfaces.nothing(&session.governor) {
+            eprintln!("retry-governor: {why}");
+        }
+        Ok(session)
     }
 
-    /// Follows host names and forgets old ledgers until `end` comes.
+    fn detach(self) -> Result<()> {
+        // Who judges goes before who carries out.
+        let judged = self.attached.detach();
+        judged.and(self.interfaces.detach())
+    }
+
+    /// Follows host names and interfaces, and forgets old ledgers until `end` comes.
     async fn until<T>(&mut self, end: impl Future<Output = Result<T>>) -> Result<T> {
         let mut end = std::pin::pin!(end);
         let mut resolve = tokio::time::interval(hosts::EVERY);
@@ -218,6 +241,7 @@ impl Session {
                         answers = asked => self.follow(answers),
                     }
                 }
+                () = self.changes.next() => say(&self.interfaces.update(&mut self.governor)),
                 _ = garbage.tick() => {
                     // A full map lets attempts pass and counts them: no reason to stop.
                     let _ = self.governor.collect_garbage(IDLE);
@@ -249,13 +273,18 @@ impl Session {
             groups: self.table.groups(),
             policies: &self.policies,
         };
-        Ok(Status::new(
+        let mut status = Status::new(
             &self.governor.snapshot()?,
             &names,
             self.governor.programs(Some(&self.attached)),
             self.attached.cgroup(),
             self.started.elapsed(),
-        ))
+        );
+        status
+            .kernel
+            .hooks
+            .extend(self.interfaces.hooks(&self.governor));
+        Ok(status)
     }
 }
 

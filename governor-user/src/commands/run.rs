@@ -8,6 +8,7 @@ use clap::Args;
 use crate::client::SOCKET;
 use crate::daemon::{self, OnExit, Options, socket};
 use crate::errors::Result;
+use crate::interfaces::Wanted;
 
 /// Govern the retries of a whole node
 ///
@@ -38,6 +39,10 @@ pub struct RunArgs {
     /// Group that may use the control socket, beside root
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
+    /// Where requests can be refused: auto (every interface, as they come and
+    /// go), none (connects only), or names
+    #[arg(long, value_name = "auto|none|NAME,...", default_value = "auto")]
+    interface: Wanted,
     /// What becomes of the kernel programs when the daemon ends
     #[arg(long, default_value = "detach")]
     on_exit: OnExit,
@@ -60,6 +65,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         listen: args.listen,
         socket: args.socket.clone(),
         group,
+        interface: args.interface.clone(),
         on_exit: args.on_exit,
         max_series: args.max_series,
     })

@@ -44,6 +44,7 @@ pub use lock::holder;
 pub use tree::Tree;
 
 use crate::errors::{Failure, Result};
+use crate::interfaces::{Changes, Interfaces, Wanted};
 use crate::kernel::pins;
 use node::Node;
 use reload::Why;
@@ -70,6 +71,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Who may give orders beside root.
     pub group: Option<Gid>,
+    /// Where requests can be refused.
+    pub interface: Wanted,
     /// What becomes of the programs.
     pub on_exit: OnExit,
     /// Most pairs of destination and workload in the metrics.
@@ -100,6 +103,7 @@ async fn govern(options: &Options) -> Result<()> {
     let (control, _file) = socket::listen(&options.socket, options.group)?;
     let root = start::root(options)?;
     let node = Arc::new(Node::new(root, options.policy_dir.clone(), state));
+    let changes = Changes::follow().map_err(|error| Failure::failed("interfaces", error))?;
     start::attach(&node).await?;
     claim.started();
 
@@ -108,6 +112,7 @@ async fn govern(options: &Options) -> Result<()> {
     tokio::spawn(watch::follow_tree(Arc::clone(&node)));
     tokio::spawn(watch::follow_policies(Arc::clone(&node)));
     tokio::spawn(tasks::follow_hosts(Arc::clone(&node)));
+    tokio::spawn(tasks::follow_interfaces(Arc::clone(&node), changes));
     tokio::spawn(tasks::keep_house(Arc::clone(&node)));
     tokio::spawn(tasks::read_events(Arc::clone(&node), start::events(&node)?));
     start::announce(&node, options);
@@ -121,11 +126,17 @@ async fn govern(options: &Options) -> Result<()> {
 }
 
 fn end(node: &Node, on_exit: OnExit) -> Result<()> {
-    let attached = node.state().attached.take();
+    let (attached, interfaces) = {
+        let mut state = node.state();
+        (state.attached.take(), state.interfaces.take())
+    };
     match on_exit {
         OnExit::Keep => {
             log::say("ends; what is in force stays in force in the kernel");
             drop(attached);
+            if let Some(interfaces) = interfaces {
+                interfaces.keep();
+            }
             Ok(())
         }
         OnExit::Detach => {
@@ -135,6 +146,8 @@ fn end(node: &Node, on_exit: OnExit) -> Result<()> {
             let detached = attached
                 .filter(|_| pinned)
                 .map_or(Ok(()), |attached| attached.detach());
+            // Who carries out goes after who judges.
+            let detached = detached.and(interfaces.map_or(Ok(()), Interfaces::detach));
             pins::remove_all(bpffs)?;
             log::say("ends; nothing is attached any more");
             detached

@@ -15,6 +15,7 @@ use super::names::Names;
 use super::series::Series;
 use super::verify;
 use crate::errors::Result;
+use crate::interfaces::Interfaces;
 use crate::kernel::{Attached, Governor, HOOKS, Snapshot};
 use crate::status::Status;
 
@@ -54,6 +55,8 @@ pub struct State {
     pub governor: Governor,
     /// What is attached; none: not yet, or no longer.
     pub attached: Option<Attached>,
+    /// The devices that are governed; none: no longer.
+    pub interfaces: Option<Interfaces>,
     /// The policies in force.
     pub in_force: InForce,
     /// The cgroup tree and what the kernel knows of it.
@@ -114,6 +117,9 @@ impl Node {
         for hook in &mut status.kernel.hooks {
             hook.attached = !not_attached.contains(&hook.name.as_str());
         }
+        let interfaces = state.interfaces.as_ref();
+        let hooks = interfaces.map(|interfaces| interfaces.hooks(&state.governor));
+        status.kernel.hooks.extend(hooks.into_iter().flatten());
         Ok(status)
     }
 
@@ -126,6 +132,21 @@ impl Node {
             &self.root,
             self.started.elapsed(),
         )
+    }
+}
+
+impl State {
+    /// Takes up the devices as they are now; what went wrong.
+    pub fn follow_interfaces(&mut self) -> Vec<String> {
+        let Self {
+            governor,
+            interfaces: Some(interfaces),
+            ..
+        } = self
+        else {
+            return Vec::new();
+        };
+        interfaces.update(governor)
     }
 }
 

@@ -22,6 +22,7 @@ use super::verify;
 use super::{OnExit, Options};
 use crate::cgroup;
 use crate::errors::{Failure, Result};
+use crate::interfaces::{Interfaces, Scope};
 use crate::kernel::{Governor, LoadOptions, pins};
 
 /// The cgroup to govern.
@@ -69,8 +70,10 @@ impl Drop for Claim {
 /// Loads the programs, and takes over what a predecessor left.
 pub fn load(options: &Options) -> Result<(State, Claim)> {
     root(options)?;
-    // Before anything is loaded: a wrong policy is refused with nothing done.
+    // Before anything is loaded: a wrong policy is refused with nothing done, and
+    // so is a wrong interface.
     read(&options.policy_dir)?;
+    let interfaces = Interfaces::new(options.interface.clone(), Scope::Node)?;
     let bpffs = Path::new(pins::BPFFS);
     let directory = pins::directory(bpffs);
     let (was_mounted, had_pins) = (pins::is_mounted(bpffs), directory.exists());
@@ -101,6 +104,7 @@ pub fn load(options: &Options) -> Result<(State, Claim)> {
         cgroups: Cgroups::taken_over(governor.cgroups()),
         governor,
         attached: None,
+        interfaces: Some(interfaces),
         in_force: InForce::none(exemptions())?,
         names: Names::default(),
         series: Series::new(options.max_series),
@@ -124,6 +128,10 @@ pub async fn attach(node: &Node) -> Result<()> {
     let _ = state.tree_is(tree);
     let attached = state.governor.attach(&node.root)?;
     state.attached = Some(attached);
+    state.follow_interfaces().iter().for_each(log::warn);
+    if let Some(interfaces) = &state.interfaces {
+        interfaces.tidy(&state.governor);
+    }
     pins::remove_other_versions(pins::BPFFS.as_ref())
 }
 
@@ -149,4 +157,9 @@ pub fn announce(node: &Node, options: &Options) {
     ));
     node.events
         .push(Entry::now(Kind::Daemon, format!("daemon started: {line}")));
+    let state = node.state();
+    let interfaces = state.interfaces.as_ref();
+    if let Some(line) = interfaces.map(|interfaces| interfaces.describe(&state.governor)) {
+        log::say(line);
+    }
 }

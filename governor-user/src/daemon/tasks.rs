@@ -18,6 +18,7 @@ use super::hosts;
 use super::log;
 use super::node::Node;
 use super::quiet::Quiet;
+use crate::interfaces::Changes;
 
 /// How often orders that are over are forgotten.
 const HOUSE_EVERY: Duration = Duration::from_secs(5);
@@ -54,6 +55,15 @@ pub async fn follow_hosts(node: Arc<Node>) {
         if let Err(failure) = applied {
             log::warn(format_args!("hosts: {failure} (those in force stay)"));
         }
+    }
+}
+
+/// Follows the devices of the network namespace, for ever.
+pub async fn follow_interfaces(node: Arc<Node>, mut changes: Changes) {
+    loop {
+        changes.next().await;
+        let lines = block_in_place(|| node.state().follow_interfaces());
+        lines.iter().for_each(log::warn);
     }
 }
 

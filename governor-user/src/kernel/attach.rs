@@ -4,8 +4,7 @@
 //! whatever kills it, its child goes on ungoverned. The daemon pins its links:
 //! they outlive it, and its successor replaces them without a gap.
 
-use std::error::Error;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use aya::Ebpf;
@@ -16,7 +15,7 @@ use governor_core::key::map;
 use super::maps::{Wire, map_failed};
 use super::{Governor, blame, pins};
 use crate::cgroup;
-use crate::errors::{Failure, Result, causes};
+use crate::errors::{Failure, Result};
 
 /// Programs in the order they are attached: those that see how an attempt ends
 /// before those that admit it, so that no outcome is missed.
@@ -138,45 +137,26 @@ fn attach(ebpf: &mut Ebpf, hook: &str, cgroup: &File) -> Result<FdLink, ProgramE
     })
 }
 
-/// Name of a pin until it takes its place. The BPF file system keeps names with
-/// a dot for itself.
-fn fresh(name: &str) -> String {
-    format!("{name}-new")
-}
-
-/// Pins every link beside its predecessor's, then renames over them: renaming
-/// drops the old link's last reference, so there is no moment without a link
-/// (a short one with two).
+/// Pins every link beside its predecessor's, and only then puts them there.
 fn replace_pins(mut attached: Attached, directory: &Path) -> Result<Attached> {
-    let failed = |name: &str, error: &(dyn Error + 'static)| {
-        let what = format!("pin {}", directory.join(name).display());
-        Failure::failed(what, causes(error))
-    };
-    let mut links = Vec::new();
+    let mut places = Vec::new();
     for (name, held) in std::mem::take(&mut attached.links) {
         let Held::Open { _link: link } = held else {
             continue;
         };
-        let beside = directory.join(fresh(name));
-        // A predecessor died here.
-        let _ = fs::remove_file(&beside);
-        match link.pin(&beside) {
-            Ok(link) => links.push((name, link)),
-            Err(error) => {
-                for (name, _) in &links {
-                    let _ = fs::remove_file(directory.join(fresh(name)));
-                }
-                return Err(failed(name, &error));
-            }
-        }
-    }
-    for (name, link) in links {
         let place = directory.join(name);
-        fs::rename(directory.join(fresh(name)), &place).map_err(|error| failed(name, &error))?;
-        // aya remembers the path it pinned to; open it anew where it is now.
-        drop(link);
-        let link = PinnedLink::from_pin(&place).map_err(|error| failed(name, &error))?;
-        attached.links.push((name, Held::Pinned(link)));
+        if let Err(failure) = pins::pin_beside(link, &place) {
+            places
+                .iter()
+                .for_each(|(_, place): &(_, PathBuf)| pins::give_up(place));
+            return Err(failure);
+        }
+        places.push((name, place));
+    }
+    for (name, place) in places {
+        attached
+            .links
+            .push((name, Held::Pinned(pins::take_place(&place)?)));
     }
     Ok(attached)
 }

@@ -7,7 +7,7 @@ use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use governor_core::key::{Config, map};
 
 use super::maps::{Maps, map_failed};
-use super::{Governor, HOOKS, blame, btf, pins};
+use super::{ActHook, Governor, HOOKS, blame, btf, pins};
 use crate::errors::{Failure, Result};
 use crate::policy::select::MOST_ENTRIES;
 
@@ -94,6 +94,7 @@ impl Governor {
             .map_err(|error| blame("kernel maps", error))?;
         let maps = Maps::take(&mut ebpf)?;
         load_programs(&mut ebpf)?;
+        let without_executor = load_executor(&mut ebpf).err();
         let config = match maps.config.get(&0, 0) {
             Ok(config) => config.0,
             Err(error) => return Err(map_failed(map::CONFIG, error)),
@@ -106,6 +107,7 @@ impl Governor {
                 ..config
             },
             pins,
+            without_executor,
         };
         governor.count_orders()?;
         Ok(governor)
@@ -123,11 +125,27 @@ fn load_programs(ebpf: &mut Ebpf) -> Result<()> {
     Ok(())
 }
 
+/// Without it connects are governed all the same: why there is none, in words.
+fn load_executor(ebpf: &mut Ebpf) -> Result<(), String> {
+    for hook in ActHook::ALL {
+        let name = hook.name();
+        let program = ebpf
+            .program_mut(name)
+            .ok_or_else(|| format!("the object has no program {name}"))?;
+        load_program(program).map_err(|error| {
+            let failure = blame(&format!("program {name}"), error).to_string();
+            failure.trim_start_matches("error: ").to_owned()
+        })?;
+    }
+    Ok(())
+}
+
 fn load_program(program: &mut Program) -> Result<(), ProgramError> {
     match program {
         Program::CgroupSockAddr(program) => program.load(),
         Program::SockOps(program) => program.load(),
         Program::CgroupSkb(program) => program.load(),
+        Program::SchedClassifier(program) => program.load(),
         _ => Err(ProgramError::UnexpectedProgramType),
     }
 }

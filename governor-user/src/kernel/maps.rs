@@ -42,6 +42,8 @@ pub(super) struct Maps {
     pub orders: Table<OrderKey, Order>,
     pub config: Array<MapData, Wire<Config>>,
     pub losses: PerCpuArray<MapData, u64>,
+    /// Of the executor: ifindex to 1, where a packet may be delayed.
+    pub paced: HashMap<MapData, u32, u32>,
     /// Taken by whoever reads events.
     pub events: Option<Map>,
     /// Held so that it stays pinned and alive; only the kernel reads these.
@@ -64,6 +66,7 @@ impl Maps {
             orders: take(ebpf, map::ORDERS)?,
             config: take(ebpf, map::CONFIG)?,
             losses: take(ebpf, map::LOSSES)?,
+            paced: take(ebpf, map::PACED)?,
             events: ebpf.take_map(map::EVENTS),
             _kernel_only: [map::THREADS, map::RECORDS]
                 .into_iter()

@@ -13,6 +13,8 @@ mod btf;
 mod calls;
 mod cgroups;
 mod clock;
+mod executor;
+pub mod filters;
 mod load;
 mod maps;
 mod params;
@@ -30,6 +32,7 @@ pub use attach::{Attached, HOOKS};
 pub use blame::{blame, missing_capabilities};
 pub use calls::at_point;
 pub use clock::now;
+pub use executor::{ActHook, Executor, Method};
 pub use load::LoadOptions;
 pub use params::params;
 pub use programs::ProgramStatus;
@@ -45,4 +48,6 @@ pub struct Governor {
     config: Config,
     /// Where maps and links are pinned; none: they end with this process.
     pins: Option<PathBuf>,
+    /// Why denials of requests can't be carried out, where they can't.
+    without_executor: Option<String>,
 }

@@ -5,11 +5,13 @@
 //! buffer. So the directory carries the version of the layout, and each map is
 //! compared before it is taken over.
 
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use aya::maps::{MapInfo, MapType};
+use aya::programs::links::{FdLink, PinnedLink};
 use aya_obj::Object;
 use governor_core::ABI;
 use governor_core::key::map;
@@ -100,6 +102,41 @@ pub fn remove_other_versions(bpffs: &Path) -> Result<()> {
             .map_err(|error| Failure::failed(format!("remove {}", entry.display()), error))?;
     }
     Ok(())
+}
+
+/// Pins a link beside its place, which a predecessor's may still have.
+pub(super) fn pin_beside(link: FdLink, place: &Path) -> Result<()> {
+    let beside = beside(place);
+    // A predecessor died here.
+    let _ = fs::remove_file(&beside);
+    // The pin holds it from here on.
+    let pinned = link.pin(&beside);
+    pinned.map(drop).map_err(|error| not_pinned(place, &error))
+}
+
+/// Gives up a link that was pinned beside its place.
+pub(super) fn give_up(place: &Path) {
+    let _ = fs::remove_file(beside(place));
+}
+
+/// Puts a link that was pinned beside its place there. Renaming drops a
+/// predecessor's last reference, so there is no moment without a link (a short
+/// one with two).
+pub(super) fn take_place(place: &Path) -> Result<PinnedLink> {
+    fs::rename(beside(place), place).map_err(|error| not_pinned(place, &error))?;
+    // aya remembers the path it pinned to; so it is opened anew where it is now.
+    PinnedLink::from_pin(place).map_err(|error| not_pinned(place, &error))
+}
+
+/// The BPF file system keeps names with a dot for itself.
+fn beside(place: &Path) -> PathBuf {
+    let mut name = place.as_os_str().to_owned();
+    name.push("-new");
+    name.into()
+}
+
+fn not_pinned(place: &Path, error: &(dyn Error + 'static)) -> Failure {
+    Failure::failed(format!("pin {}", place.display()), causes(error))
 }
 
 /// The directory of everything of ours, of every version.

@@ -15,6 +15,7 @@ use governor_core::key::{DestinationKey, loss};
 use super::node::{Node, State};
 use super::series::{Counts, OTHER, Pair};
 use crate::errors::Result;
+use crate::interfaces::{Attachment, Interfaces};
 use crate::kernel::{Fill, HOOKS, Snapshot, params, selected};
 use crate::status::Status;
 use crate::status::model::BreakerState;
@@ -29,7 +30,9 @@ pub struct Page {
     reloads: [u64; 2],
     losses: [u64; loss::ALL as usize],
     fill: Vec<Fill>,
-    hooks: Vec<(&'static str, bool)>,
+    hooks: Vec<(String, bool)>,
+    /// Devices whose requests can't be refused.
+    out_of_reach: Vec<String>,
 }
 
 /// One destination.
@@ -57,15 +60,30 @@ impl Node {
             let mut state = self.state();
             let snapshot = state.governor.snapshot()?;
             let status = self.status_of(&state, &snapshot);
-            state.page(&snapshot, &status)
+            let mut page = state.page(&snapshot, &status);
+            page.interfaces(state.interfaces.as_ref());
+            page
         };
         page.reloads = [&self.reloads.applied, &self.reloads.refused]
             .map(|count| count.load(Ordering::Relaxed));
         let hooks = HOOKS.into_iter();
-        page.hooks = hooks
-            .map(|hook| (hook, !not_attached.contains(&hook)))
-            .collect();
+        page.hooks
+            .extend(hooks.map(|hook| (hook.to_owned(), !not_attached.contains(&hook))));
         page.text()
+    }
+}
+
+impl Page {
+    fn interfaces(&mut self, interfaces: Option<&Interfaces>) {
+        let Some(interfaces) = interfaces else { return };
+        let places = interfaces.places();
+        self.hooks = places
+            .map(|(hook, device, state)| {
+                let name = format!("{}/{device}", hook.name());
+                (name, state == Attachment::There)
+            })
+            .collect();
+        self.out_of_reach = interfaces.gaps().map(|gap| gap.device.clone()).collect();
     }
 }
 

@@ -44,13 +44,20 @@ fn page() -> Page {
         )]
         .into(),
         reloads: [2, 1],
-        losses: [7, 0, 0, 0],
+        losses: std::array::from_fn(|which| if which == 0 { 7 } else { 0 }),
         fill: vec![Fill {
             map: "ENDPOINTS",
             entries: 1,
             capacity: 16_384,
         }],
-        hooks: vec![("connect4", true), ("connect6", false)],
+        hooks: [
+            ("connect4", true),
+            ("connect6", false),
+            ("act_egress/lo", true),
+        ]
+        .map(|(hook, attached)| (hook.to_owned(), attached))
+        .to_vec(),
+        out_of_reach: vec!["wg0".to_owned()],
     }
 }
 
@@ -87,6 +94,8 @@ fn the_page_has_the_names_and_labels_of_the_contract() {
         r#"retry_governor_map_capacity{map="ENDPOINTS"} 16384"#,
         r#"retry_governor_hook_attached{hook="connect4"} 1"#,
         r#"retry_governor_hook_attached{hook="connect6"} 0"#,
+        r#"retry_governor_hook_attached{hook="act_egress/lo"} 1"#,
+        r#"retry_governor_interface_out_of_reach{interface="wg0"} 1"#,
     ] {
         assert!(
             text.lines().any(|written| written == line),

@@ -304,10 +304,18 @@ impl Page {
         gauges(
             e,
             "hook_attached",
-            "Whether a program is attached, asked of the cgroup",
+            "Whether a program is attached, asked of the cgroup or the interface",
             self.hooks
                 .iter()
-                .map(|(hook, attached)| ([("hook", *hook)], u32::from(*attached))),
+                .map(|(hook, attached)| ([("hook", hook.as_str())], u32::from(*attached))),
+        )?;
+        gauges(
+            e,
+            "interface_out_of_reach",
+            "Interfaces whose requests are counted and never refused",
+            self.out_of_reach
+                .iter()
+                .map(|device| ([("interface", device.as_str())], 1u32)),
         )?;
         gauges(
             e,

@@ -1,5 +1,8 @@
 //! `retry-governor doctor`: what this machine has and lacks.
 
+mod check;
+mod interfaces;
+
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +12,8 @@ use aya::programs::{ProgramType, loaded_programs};
 use aya::sys::{BpfHelper, is_helper_supported};
 use clap::Args;
 use nix::sys::resource::{Resource, getrlimit};
-use serde::Serialize;
+
+use check::{Check, State};
 
 use crate::cgroup;
 use crate::daemon::verify::{self, POINTS};
@@ -39,86 +43,6 @@ pub struct DoctorArgs {
     /// As JSON
     #[arg(long)]
     json: bool,
-}
-
-/// How it stands with one thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-enum State {
-    Ok,
-    Degraded,
-    Missing,
-}
-
-/// One line of the report.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Check {
-    check: &'static str,
-    state: State,
-    /// What was found.
-    found: String,
-    /// What is lost, or how to get it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-}
-
-impl Check {
-    fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            check,
-            state: State::Ok,
-            found: found.into(),
-            hint: None,
-        }
-    }
-
-    fn degraded(check: &'static str, found: impl Into<String>, lost: impl Into<String>) -> Self {
-        Self {
-            check,
-            state: State::Degraded,
-            found: found.into(),
-            hint: Some(lost.into()),
-        }
-    }
-
-    fn missing(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            check,
-            state: State::Missing,
-            found: found.into(),
-            hint: Some(remedy.into()),
-        }
-    }
-
-    fn failed(check: &'static str, failure: &Failure) -> Self {
-        let line = failure.to_string();
-        let line = line.trim_start_matches("error: ");
-        // `what: why (hint)`
-        match line
-            .strip_suffix(')')
-            .and_then(|line| line.rsplit_once(" ("))
-        {
-            Some((found, remedy)) => Self::missing(check, found, remedy),
-            None => Self {
-                check,
-                state: State::Missing,
-                found: line.to_owned(),
-                hint: None,
-            },
-        }
-    }
-
-    fn line(&self) -> String {
-        let state = match self.state {
-            State::Ok => "ok",
-            State::Degraded => "degraded",
-            State::Missing => "missing",
-        };
-        let hint = self
-            .hint
-            .as_ref()
-            .map_or(String::new(), |hint| format!(" ({hint})"));
-        format!("{state:<9} {:<12} {}{hint}", self.check, self.found)
-    }
 }
 
 /// Runs it.
@@ -163,6 +87,7 @@ fn checks() -> Vec<Check> {
         checks.push(attach(root));
         checks.push(others(root));
     }
+    checks.extend(interfaces::checks());
     checks
 }
 
@@ -376,30 +301,5 @@ mod tests {
         assert_eq!(version("odd"), None);
         assert_eq!(kernel("5.15.0-91-generic").state, State::Missing);
         assert_eq!(kernel("6.18.44").state, State::Ok);
-    }
-
-    #[test]
-    fn a_failure_becomes_what_was_found_and_what_to_do() {
-        let failure = Failure::missing("cgroup2", "not mounted").hint("mount it");
-        let check = Check::failed("cgroup2", &failure);
-        assert_eq!(
-            check.line(),
-            "missing   cgroup2      cgroup2: not mounted (mount it)"
-        );
-    }
-
-    #[test]
-    fn the_worst_line_decides() {
-        assert!(State::Ok < State::Degraded && State::Degraded < State::Missing);
-    }
-
-    #[test]
-    fn a_line_says_what_is_lost() {
-        let check = Check::degraded("BTF", "absent", "less certain");
-        assert_eq!(check.line(), "degraded  BTF          absent (less certain)");
-        assert_eq!(
-            Check::ok("kernel", "6.18").line(),
-            "ok        kernel       6.18"
-        );
     }
 }
