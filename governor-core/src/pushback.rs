@@ -1,16 +1,16 @@
 //! What a destination asks of its callers: `Retry-After`.
 //!
-//! It refuses retries until then. First tries only when nothing but pushback
-//! has been answered for two seconds: one API key's 429 must not stop a
-//! workload. Any success clears it.
+//! It refuses retries until then. First tries only when answers over two seconds
+//! were all pushback: one API key's 429 must not stop a workload. Any success
+//! clears it.
 
 use crate::cell::Cell;
 use crate::order::Kind;
 use crate::params::Params;
 use crate::units::Millis;
 
-/// How long nothing but pushback must have been answered before first tries
-/// are refused; and how long after a wait is over a new one still continues it.
+/// How far apart answers must lie, with nothing but pushback between, before
+/// first tries are refused; and how long after a wait is over a new one still continues it.
 const INSISTENCE: Millis = Millis(2_000);
 
 /// The wait that a destination asked of one workload.
@@ -21,6 +21,8 @@ pub struct Pushback<C = u64> {
     until: C,
     /// Since when nothing else was answered, ms; 0: something else was.
     since: C,
+    /// When it last was, ms.
+    last: C,
 }
 
 impl<C: Cell> Pushback<C> {
@@ -40,7 +42,7 @@ impl<C: Cell> Pushback<C> {
             return true;
         }
         let since = self.since.load();
-        since != 0 && now.0.saturating_sub(since) >= INSISTENCE.0
+        since != 0 && self.last.load().saturating_sub(since) >= INSISTENCE.0
     }
 
     /// The destination asked to wait.
@@ -55,6 +57,7 @@ impl<C: Cell> Pushback<C> {
         if self.since.load() == 0 || now.0 > until + INSISTENCE.0 {
             self.since.store(now.0);
         }
+        self.last.store(now.0);
         // The longest wait that was asked for counts.
         if now.0 + wait > until {
             self.until.store(now.0 + wait);

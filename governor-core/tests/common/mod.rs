@@ -16,6 +16,8 @@ use governor_core::settle::{Audited, Ending, settle};
 use governor_core::units::Nanos;
 use governor_core::verdict::{Outcome, Ticket};
 
+pub mod requests;
+
 /// A time long after boot, on an epoch's edge.
 pub const START: Nanos = Nanos::from_secs(100_000);
 

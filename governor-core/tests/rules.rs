@@ -1,0 +1,353 @@
+//! Retries that are not worth sending, and what a destination asks its callers
+//! to wait.
+
+mod common;
+
+use bytemuck::Zeroable;
+use common::at;
+use common::requests::{Answer, Request, Requests, get, post};
+use governor_core::chain::Advice;
+use governor_core::http::{RequestScan, method, request};
+use governor_core::judge::Decision;
+use governor_core::ledger::count;
+use governor_core::params::{Params, codes};
+use governor_core::rules::{about, said};
+use governor_core::verdict::{Outcome, Reason};
+
+/// Requests that are known to differ, without what else may refuse.
+fn with(change: impl FnOnce(&mut Params)) -> Requests {
+    let mut params = Params {
+        budget_enabled: 0,
+        breaker_enabled: 0,
+        concurrency: governor_core::params::concurrency::DISABLED,
+        ..Params::DEFAULT
+    };
+    change(&mut params);
+    let requests = Requests::new(params, 1);
+    requests.distinct(0, at(0));
+    requests
+}
+
+fn denied(reason: Reason) -> Decision {
+    Decision::Deny(reason)
+}
+
+/// Sends a request that is answered so; the time after it.
+fn answered(requests: &Requests, millis: u64, request: Request, status: u32) -> u64 {
+    let sent = requests.send(0, at(millis), request);
+    requests.answer(&sent, at(millis + 10), status);
+    millis + 20
+}
+
+#[test]
+fn the_policy_says_how_many_tries_follow_the_first() {
+    for attempts in [0u64, 1, 3] {
+        let requests = with(|p| p.attempts = attempts as u32);
+        let mut now = 100;
+        for _ in 0..=attempts {
+            now = answered(&requests, now, get(1), 503);
+        }
+        for _ in 0..5 {
+            now += 100;
+            assert_eq!(
+                requests.refused(0, at(now), get(1)),
+                denied(Reason::Attempts)
+            );
+        }
+        // Other operations go on.
+        requests.send(0, at(now), get(2));
+        // The evidence ages from the last real failure.
+        requests.send(0, at(now + 10_000), get(1));
+    }
+}
+
+#[test]
+fn a_chain_older_than_its_deadline_is_not_continued() {
+    let requests = with(|p| (p.deadline, p.attempts) = (5_000, 100));
+    let mut now = 100;
+    while now < 5_000 {
+        now = answered(&requests, now, get(1), 503) + 400;
+    }
+    assert_eq!(
+        requests.refused(0, at(now + 200), get(1)),
+        denied(Reason::Deadline)
+    );
+}
+
+#[test]
+fn a_retry_whose_caller_has_stopped_waiting_is_not_sent() {
+    let requests = with(|_| ());
+    let late = Request {
+        declared: 2,
+        said: about::EXPIRED,
+        ..get(1)
+    };
+    assert_eq!(requests.refused(0, at(100), late), denied(Reason::Deadline));
+    // A first try is its caller's business.
+    requests.send(
+        0,
+        at(100),
+        Request {
+            declared: 1,
+            ..late
+        },
+    );
+}
+
+#[test]
+fn an_answer_that_will_not_change_is_not_asked_for_again() {
+    for status in [400, 403, 410, 422] {
+        let requests = with(|_| ());
+        let now = answered(&requests, 100, get(1), status);
+        assert_eq!(
+            requests.refused(0, at(now), get(1)),
+            denied(Reason::NotRetryable),
+            "{status}"
+        );
+        // It might after all.
+        requests.send(0, at(now + 10_000), get(1));
+    }
+}
+
+#[test]
+fn who_polls_races_or_waits_for_a_lock_is_never_refused() {
+    for status in [401, 404, 409, 412, 421, 423, 425] {
+        let requests = with(|_| ());
+        let mut now = 100;
+        for _ in 0..50 {
+            now = answered(&requests, now, get(1), status);
+        }
+    }
+}
+
+#[test]
+fn a_code_that_the_policy_calls_a_failure_may_be_retried() {
+    let requests = with(|p| p.codes = codes(&[403]));
+    let now = answered(&requests, 100, get(1), 403);
+    requests.send(0, at(now), get(1));
+}
+
+#[test]
+fn a_caller_that_is_told_not_to_retry_does_not() {
+    let requests = with(|_| ());
+    let sent = requests.send(0, at(100), get(1));
+    let answer = Answer {
+        advice: Advice::NoRetry,
+        ..Answer::status(&requests.node.params, 503)
+    };
+    requests.end(&sent, at(110), answer, 0);
+    assert_eq!(
+        requests.refused(0, at(200), get(1)),
+        denied(Reason::NotRetryable)
+    );
+}
+
+#[test]
+fn what_may_take_effect_twice_is_not_sent_twice() {
+    let p = Params::DEFAULT;
+    let unclear = [
+        Answer::none(Outcome::Timeout),
+        Answer::none(Outcome::Reset),
+        Answer::none(Outcome::NoAnswer),
+        Answer::status(&p, 500),
+        Answer::status(&p, 502),
+        Answer::status(&p, 504),
+    ];
+    for answer in unclear {
+        let requests = with(|_| ());
+        let sent = requests.send(0, at(100), post(1));
+        requests.end(&sent, at(110), answer, 0);
+        assert_eq!(
+            requests.refused(0, at(200), post(1)),
+            denied(Reason::NonIdempotent),
+            "{answer:?}"
+        );
+        let allowed = with(|p| p.refuse_non_idempotent = 0);
+        let sent = allowed.send(0, at(100), post(1));
+        allowed.end(&sent, at(110), answer, 0);
+        allowed.send(0, at(200), post(1));
+        // Doing it twice is like doing it once.
+        let sent = requests.send(0, at(100), get(2));
+        requests.end(&sent, at(110), answer, 0);
+        requests.send(0, at(200), get(2));
+    }
+}
+
+#[test]
+fn a_post_that_can_not_have_taken_effect_may_be_sent_again() {
+    let p = Params::DEFAULT;
+    let clear = [
+        Answer::none(Outcome::Refused),
+        Answer::none(Outcome::Unreachable),
+        Answer::status(&p, 429),
+        Answer::status(&p, 503),
+    ];
+    for answer in clear {
+        let requests = with(|_| ());
+        let sent = requests.send(0, at(100), post(1));
+        requests.end(&sent, at(110), answer, 0);
+        requests.send(0, at(200), post(1));
+    }
+}
+
+#[test]
+fn a_guess_refuses_nothing() {
+    // No healthy history.
+    let requests = Requests::new(
+        Params {
+            attempts: 0,
+            ..Params::DEFAULT
+        },
+        1,
+    );
+    let mut now = 0;
+    for _ in 0..5 {
+        now = answered(&requests, now, get(1), 403);
+    }
+}
+
+fn scan(change: impl FnOnce(&mut RequestScan)) -> RequestScan {
+    let mut scan = RequestScan::zeroed();
+    scan.method = method::GET;
+    change(&mut scan);
+    scan
+}
+
+#[test]
+fn a_request_says_what_repeating_it_would_do() {
+    for method in [method::POST, method::PATCH, method::OTHER] {
+        let bare = scan(|it| it.method = method);
+        assert_eq!(said(&bare, 0), about::NOT_IDEMPOTENT);
+        let keyed = scan(|it| (it.method, it.flags) = (method, request::flag::IDEMPOTENT));
+        assert_eq!(said(&keyed, 0), 0);
+    }
+    for method in [method::GET, method::HEAD, method::PUT, method::DELETE] {
+        assert_eq!(said(&scan(|it| it.method = method), 0), 0);
+    }
+}
+
+#[test]
+fn a_request_says_when_its_caller_stops_waiting() {
+    let until = scan(|it| it.expires = 1_000);
+    assert_eq!(said(&until, 1_000), 0);
+    assert_eq!(said(&until, 1_001), about::EXPIRED);
+    assert_eq!(said(&scan(|it| it.patience = 250), 0), 0);
+    assert_eq!(said(&scan(|it| it.patience = 1), 0), about::EXPIRED);
+}
+
+/// A 503 or 429 that asks to wait.
+fn wait(requests: &Requests, status: u32, retry_after: u32) -> Answer {
+    Answer {
+        retry_after,
+        ..Answer::status(&requests.node.params, status)
+    }
+}
+
+#[test]
+fn retries_wait_as_long_as_the_destination_asks() {
+    for status in [429, 503] {
+        let requests = with(|_| ());
+        let sent = requests.send(0, at(100), get(1));
+        requests.end(&sent, at(110), wait(&requests, status, 3_000), 0);
+        assert_eq!(
+            requests.refused(0, at(3_109), get(1)),
+            denied(Reason::RetryAfter)
+        );
+        requests.send(0, at(3_109), get(2));
+        requests.send(0, at(3_110), get(1));
+    }
+}
+
+#[test]
+fn no_destination_makes_its_callers_wait_longer_than_the_policy_allows() {
+    let requests = with(|p| p.pushback_max = 2_000);
+    let sent = requests.send(0, at(100), get(1));
+    requests.end(&sent, at(110), wait(&requests, 503, u32::MAX), 0);
+    assert_eq!(
+        requests.refused(0, at(2_109), get(1)),
+        denied(Reason::RetryAfter)
+    );
+    requests.send(0, at(2_110), get(1));
+}
+
+#[test]
+fn a_policy_may_ignore_what_the_destination_asks() {
+    let requests = with(|p| p.honor_pushback = 0);
+    let sent = requests.send(0, at(100), get(1));
+    requests.end(&sent, at(110), wait(&requests, 503, 3_000), 0);
+    requests.send(0, at(200), get(1));
+}
+
+#[test]
+fn first_tries_wait_when_answers_over_two_seconds_were_all_pushback() {
+    let requests = with(|_| ());
+    let push = |millis, fingerprint| {
+        let sent = requests.send(0, at(millis), get(fingerprint));
+        requests.end(&sent, at(millis), wait(&requests, 429, 10_000), 0);
+    };
+    for n in 0..20 {
+        push(100 + n * 100, n);
+    }
+    // Silence is no answer.
+    requests.send(0, at(5_000), get(100));
+    push(5_000, 101);
+    assert_eq!(
+        requests.refused(0, at(5_001), get(102)),
+        denied(Reason::RetryAfter)
+    );
+    assert_eq!(
+        requests.node.callers[0].workload.read(count::DENIED_FIRST),
+        1
+    );
+}
+
+#[test]
+fn one_key_that_is_pushed_back_does_not_stop_the_others() {
+    let requests = with(|_| ());
+    let mut now = 100;
+    for n in 0..100 {
+        let sent = requests.send(0, at(now), get(10_000 + n));
+        requests.end(&sent, at(now), wait(&requests, 429, 10_000), 0);
+        now = answered(&requests, now, get(20_000 + n), 200) + 50;
+    }
+}
+
+#[test]
+fn another_failure_is_not_only_pushback() {
+    let requests = with(|_| ());
+    for n in 0..40 {
+        let now = 100 + n * 100;
+        let sent = requests.send(0, at(now), get(10_000 + n));
+        let answer = if n % 10 == 9 {
+            Answer::status(&requests.node.params, 500)
+        } else {
+            wait(&requests, 429, 10_000)
+        };
+        requests.end(&sent, at(now), answer, 0);
+    }
+}
+
+#[test]
+fn a_success_ends_the_waiting() {
+    let requests = with(|_| ());
+    let [slow, sent] = [9, 1].map(|fingerprint| requests.send(0, at(100), get(fingerprint)));
+    requests.end(&sent, at(110), wait(&requests, 503, 3_000), 0);
+    assert_eq!(
+        requests.refused(0, at(200), get(1)),
+        denied(Reason::RetryAfter)
+    );
+    requests.answer(&slow, at(300), 200);
+    requests.send(0, at(301), get(1));
+}
+
+#[test]
+fn an_answer_that_asks_for_no_wait_ends_none() {
+    let requests = with(|_| ());
+    let [one, other] = [1, 2].map(|fingerprint| requests.send(0, at(100), get(fingerprint)));
+    requests.end(&one, at(110), wait(&requests, 503, 3_000), 0);
+    requests.answer(&other, at(120), 503);
+    assert_eq!(
+        requests.refused(0, at(200), get(1)),
+        denied(Reason::RetryAfter)
+    );
+}
