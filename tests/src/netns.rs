@@ -72,7 +72,7 @@ impl Netns {
     }
 
     /// Runs `ip` with these arguments inside the namespace.
-    pub(crate) fn ip(&self, arguments: &[&str]) {
+    pub fn ip(&self, arguments: &[&str]) {
         let result = self.run(|| {
             let output = Command::new("ip")
                 .args(arguments)
