@@ -2,8 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::chain::Link;
 use crate::http::{AnswerScan, RequestScan};
 use crate::key::EndpointKey;
+use crate::units::Millis;
 use crate::verdict::Ticket;
 
 /// Bits of [`Record::flags`].
@@ -97,6 +99,10 @@ pub struct Record {
     /// Sequence number after the last payload heard: what ends before it was
     /// heard before.
     pub heard: u32,
+    /// What is known of the request: [`crate::rules::about`].
+    pub about: u32,
+    /// Whether it repeats a failed one: [`crate::evidence::Evidence`].
+    pub evidence: u32,
     /// Zero.
     pub reserved: u32,
     /// Why: the [`Reason`](crate::verdict::Reason).
@@ -132,6 +138,18 @@ pub struct Exchange {
     pub number: u32,
     /// [`crate::http::method`].
     pub method: u32,
+}
+
+impl Exchange {
+    /// The chain it belongs to.
+    #[inline(always)]
+    pub const fn link(&self) -> Link {
+        Link {
+            started: Millis(self.chain_started),
+            number: self.number,
+            about: 0,
+        }
+    }
 }
 
 impl Record {

@@ -246,7 +246,9 @@ impl<C: Cell> Window<C> {
             live,
             total: old.total,
         };
-        let mut gone = [0i32; SLOTS];
+        // Not a plain zero: that is a call to `memset` in the kernel, one more
+        // frame, and Linux 6.1 counts 32 bytes of stack for it.
+        let mut gone = [C::opaque(0) as i32; SLOTS];
         let mut i = 0;
         while i < SLOTS as u32 {
             if i >= expired {

@@ -46,6 +46,10 @@ const DROP: i32 = TC_ACT_SHOT;
 const LOOPBACK: u32 = 1;
 /// `BPF_SKB_TSTAMP_DELIVERY_MONO`: the time is one of our clock.
 const MONOTONIC: u32 = 1;
+/// A caller that loops without delay is answered after this time, which is to
+/// say at the next retransmission: TCP sends a lost packet again after 200 ms.
+/// Until then all is dropped: whoever writes more makes TCP try again at once.
+const LATER: u64 = 150_000_000;
 /// Nothing is held back longer: fq drops what lies beyond its horizon, and a
 /// time far ahead is an error of ours.
 const LONGEST_DELAY: u64 = 2_000_000_000;
@@ -83,7 +87,7 @@ fn act(skb: *mut __sk_buff, back: u64) -> i32 {
     if flags & (flag::REACHED | flag::REFUSED) == flag::REACHED && record.not_before == 0 {
         return NEXT;
     }
-    let Some(packet) = Packet::read(skb) else {
+    let Some(mut packet) = Packet::read(skb) else {
         // Not marked as reached: where we can not read, nothing is refused.
         if flags & flag::REFUSED != 0 {
             lost(loss::NOT_ANSWERED);
@@ -94,7 +98,7 @@ fn act(skb: *mut __sk_buff, back: u64) -> i32 {
         mark(record, flag::REACHED);
     }
     if flags & flag::REFUSED != 0 {
-        return refuse(skb, record, &packet, back);
+        return refuse(skb, record, &mut packet, back);
     }
     pace(skb, record.not_before, &packet);
     NEXT
@@ -102,7 +106,7 @@ fn act(skb: *mut __sk_buff, back: u64) -> i32 {
 
 /// A packet of a socket with a refused request.
 #[inline(always)]
-fn refuse(skb: *mut __sk_buff, record: &mut Record, packet: &Packet, back: u64) -> i32 {
+fn refuse(skb: *mut __sk_buff, record: &mut Record, packet: &mut Packet, back: u64) -> i32 {
     let begins = packet.sequence.wrapping_sub(record.refused) as i32;
     let end = packet.end();
     if packet.flags & tcp::RST != 0 {
@@ -116,9 +120,13 @@ fn refuse(skb: *mut __sk_buff, record: &mut Record, packet: &Packet, back: u64) 
         // Sent before the refused request.
         return NEXT;
     }
+    // SAFETY: no arguments.
+    let now = unsafe { bpf_ktime_get_ns() };
     if record.has(flag::LATE) {
-        // Its caller loops: the retransmission is answered, some 200 ms later.
         unmark(record, flag::LATE);
+        record.not_before = now + LATER;
+    }
+    if now < record.not_before {
         return DROP;
     }
     let mut segment = Segment {

@@ -1,6 +1,14 @@
 //! Who calls: the workload of the current process.
 
-use aya_ebpf::helpers::{bpf_get_current_cgroup_id, generated::bpf_get_current_ancestor_cgroup_id};
+use aya_ebpf::{
+    bindings::__sk_buff,
+    helpers::{
+        bpf_get_current_cgroup_id,
+        generated::{
+            bpf_get_current_ancestor_cgroup_id, bpf_skb_ancestor_cgroup_id, bpf_skb_cgroup_id,
+        },
+    },
+};
 use governor_core::key::{CgroupEntry, Config};
 
 use crate::maps::CGROUPS;
@@ -48,7 +56,35 @@ pub fn find(config: &Config) -> Caller {
     {
         return belongs(entry, config);
     }
-    search(config, leaf)
+    search(config, leaf, ancestor)
+}
+
+/// What is known of a workload by its id.
+#[inline(always)]
+pub fn of_workload(config: &Config, workload: u64) -> Caller {
+    // SAFETY: as in `find`.
+    match unsafe { CGROUPS.get(workload) } {
+        Some(entry) => Caller {
+            workload,
+            ..belongs(entry, config)
+        },
+        None => Caller {
+            workload,
+            class: 0,
+            named: false,
+        },
+    }
+}
+
+/// Finds the workload of a packet's socket, as [`find`] does for a process.
+#[inline(always)]
+pub fn of_packet(config: &Config, skb: *mut __sk_buff) -> Caller {
+    // SAFETY: the kernel's context.
+    let leaf = unsafe { bpf_skb_cgroup_id(skb) };
+    search(config, leaf, |level| {
+        // SAFETY: as above; a level that is not there gives 0.
+        unsafe { bpf_skb_ancestor_cgroup_id(skb, level as i32) }
+    })
 }
 
 #[inline(never)]
@@ -58,7 +94,7 @@ fn ancestor(level: u32) -> u64 {
 }
 
 #[inline(always)]
-fn search(config: &Config, leaf: u64) -> Caller {
+fn search(config: &Config, leaf: u64, ancestor: impl Fn(u32) -> u64) -> Caller {
     let mut level = DEEPEST;
     let mut below = leaf;
     while level > 0 {

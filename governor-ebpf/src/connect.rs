@@ -20,7 +20,7 @@ use governor_core::{
     judge::Decision,
     key::{Address, EXEMPT, EndpointKey, is_loopback, loss, scoped},
     ledger::EndpointLedger,
-    params::Params,
+    params::{Params, protocol},
     record::{Record, flag},
     units::{Millis, Nanos},
 };
@@ -118,7 +118,7 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
     let (now, thread) = unsafe { (Nanos(bpf_ktime_get_ns()), bpf_get_current_pid_tgid()) };
     let (evidence, thread_attempt) = evidence(p, &key, endpoint, thread, now);
     let facts = verdict::facts(now, caller.workload, evidence);
-    let packed = verdict::judge(config, p, &key, endpoint, &facts);
+    let packed = verdict::judge_connect(config, p, &raw const key, endpoint, &raw const facts);
     if packed == verdict::FAILED_OPEN {
         return ALLOW;
     }
@@ -132,15 +132,21 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
         unsafe { bpf_set_retval(-(p.connect_errno as i32)) };
         return DENY;
     }
-    let (mut flags, mut probe_breaker, mut probe_lease) = (0, 0, 0);
+    let (mut flags, mut probe_breaker, mut probe_lease) = (flag::UNUSED, 0, 0);
+    if evidence.refuses() {
+        flags |= flag::RETRIED;
+    }
+    if p.protocol == protocol::OPAQUE {
+        flags |= flag::OPAQUE;
+    }
     match decision {
         Decision::Probe(ticket) => {
-            flags = flag::PROBE;
+            flags |= flag::PROBE;
             probe_breaker = ticket.breaker;
             probe_lease = ticket.lease;
         }
-        Decision::WouldDeny(_) => flags = flag::WOULD_DENY,
-        Decision::Watch => flags = flag::WATCHED,
+        Decision::WouldDeny(_) => flags |= flag::WOULD_DENY,
+        Decision::Watch => flags |= flag::WATCHED,
         Decision::Go | Decision::Deny(_) => {}
     }
     // SAFETY: the kernel's context; null only for sockets that are gone.

@@ -10,16 +10,23 @@
 )]
 
 mod act;
+mod adopt;
 mod caller;
 mod cell;
+mod chains;
 mod connect;
+mod egress;
+mod ingress;
 mod law;
 mod maps;
 mod outcome;
 mod packet;
 mod policy;
+mod read;
+mod request;
+mod sample;
+mod segment;
 mod socket;
-mod turns;
 mod verdict;
 
 /// The licence the kernel asks for: helpers marked GPL-only are used.

@@ -9,11 +9,12 @@ use aya_ebpf::{
 };
 use governor_core::{
     cell::Cell as _,
+    chain::Chain,
     event::Event,
     evidence::ThreadHistory,
     key::{
-        CgroupEntry, Config, DestinationKey, EndpointKey, MAX_ENDPOINTS_OF_ONE, MAX_RULES,
-        OrderKey, PortKey, RuleKey, RuleValue, WorkloadKey, loss,
+        CgroupEntry, ChainKey, Config, DestinationKey, EndpointKey, MAX_ENDPOINTS_OF_ONE,
+        MAX_RULES, OrderKey, PortKey, RuleKey, RuleValue, WorkloadKey, loss,
     },
     lease::Lease,
     ledger::{DestinationLedger, EndpointLedger, WorkloadLedger},
@@ -42,6 +43,8 @@ pub static LEASES: HashMap<DestinationKey, Lease<MapCell>, 16384, LAZY> = HashMa
 pub static QUOTAS: HashMap<u64, MapCell, 16384, LAZY> = HashMap::new();
 #[btf_map]
 pub static THREADS: LruHashMap<u64, ThreadHistory<MapCell>, 16384> = LruHashMap::new();
+#[btf_map]
+pub static CHAINS: LruHashMap<ChainKey, Chain<MapCell>, 65536> = LruHashMap::new();
 #[btf_map]
 pub static RECORDS: SkStorage<Record> = SkStorage::new();
 
@@ -130,6 +133,7 @@ find_or_create!(workload, WORKLOADS, WorkloadKey, WorkloadLedger);
 find_or_create!(destination, DESTINATIONS, DestinationKey, DestinationLedger);
 find_or_create!(lease, LEASES, DestinationKey, Lease);
 find_or_create!(thread, THREADS, u64, ThreadHistory);
+find_or_create!(chain, CHAINS, ChainKey, Chain);
 
 /// The ledger of an endpoint, created if new and within its workload's quota.
 #[inline(always)]

@@ -18,12 +18,13 @@ use aya_ebpf::{
 };
 use governor_core::{
     breaker::Level,
+    http::answer,
     record::{Record, flag},
     units::{Millis, Nanos},
     verdict::Outcome,
 };
 
-use crate::{maps, socket, verdict};
+use crate::{cell::MapCell, chains, maps, policy, socket, verdict};
 
 /// Where `sk_err` is in the kernel's `struct sock`, bytes; 0: unknown (no BTF).
 #[unsafe(no_mangle)]
@@ -233,13 +234,70 @@ fn answerless(record: &mut Record, now: Nanos, outcome: Outcome) {
     let began = record.asked;
     record.asked = 0;
     // Silence says something only where answers are given (syslog and acks=0
-    // never answer); a reset always does.
+    // never answer); a reset always does. Every request has an answer.
     let outcome = match outcome {
-        Outcome::NoAnswer | Outcome::Timeout if !answers(record) => Outcome::Cancelled,
+        Outcome::NoAnswer | Outcome::Timeout if !record.has(flag::REQUEST) && !answers(record) => {
+            Outcome::Cancelled
+        }
+        // The head of a failed answer had begun.
+        Outcome::NoAnswer | Outcome::Reset | Outcome::Timeout
+            if record.has(flag::REQUEST) && record.answer.status != 0 =>
+        {
+            of_answer(record)
+        }
         other => other,
     };
+    over_with(record, now, outcome, began);
+}
+
+/// What is outstanding is answered.
+#[inline(always)]
+pub fn answered(record: &mut Record, now: Nanos, outcome: Outcome) {
+    let began = record.asked;
+    record.asked = 0;
+    record.flags |= flag::ANSWERED;
+    over_with(record, now, outcome, began);
+}
+
+/// An exchange is over, one way or another.
+#[inline(always)]
+fn over_with(record: &mut Record, now: Nanos, outcome: Outcome, began: u64) {
     thread_ended(record, now, outcome);
     verdict::end(record, now, Level::Exchange, outcome, began);
+    if record.has(flag::REQUEST) {
+        chains::chain_ended(record, now.0, outcome as u32);
+        record.flags &= !flag::REQUEST;
+    }
+}
+
+/// What an answer comes to, by its status.
+#[inline(never)]
+pub fn of_answer(record: &Record) -> Outcome {
+    if record.answer.flags & answer::flag::OURS != 0 {
+        // A governor refused it, on this host or beyond: it says nothing of
+        // the destination (I1).
+        return Outcome::Cancelled;
+    }
+    match policy::params(record.rule) {
+        Some(p) => p.outcome::<MapCell>(record.answer.status),
+        None => Outcome::Success,
+    }
+}
+
+/// A socket without callbacks sent or got a FIN or a reset.
+#[inline(never)]
+pub fn closed(record: &mut Record, by_caller: bool, reset: bool) {
+    if record.asked == 0 {
+        return;
+    }
+    let now = now();
+    let outcome = match (by_caller, reset) {
+        (true, _) => given_up(record, now),
+        (false, true) => Outcome::Reset,
+        (false, false) => Outcome::NoAnswer,
+    };
+    answerless(record, now, outcome);
+    record.flags |= flag::OVER;
 }
 
 #[inline(always)]

@@ -6,10 +6,10 @@
 use core::ptr;
 
 use aya_ebpf::{
-    bindings::__sk_buff,
+    bindings::{__sk_buff, bpf_adj_room_mode::BPF_ADJ_ROOM_NET},
     helpers::generated::{
-        bpf_csum_diff, bpf_l4_csum_replace, bpf_skb_change_tail, bpf_skb_load_bytes,
-        bpf_skb_store_bytes,
+        bpf_csum_diff, bpf_l4_csum_replace, bpf_skb_adjust_room, bpf_skb_change_tail,
+        bpf_skb_load_bytes, bpf_skb_store_bytes,
     },
 };
 use governor_core::refusal::{LONGEST, Refusal};
@@ -18,6 +18,11 @@ const LINK: u32 = 14;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const TCP: u8 = 6;
+/// An IPv6 header says so where an extension follows, of 8 bytes: the kernel's
+/// way to tell the length of a train of segments beyond 64 kB (BIG TCP), which
+/// lo sends unasked.
+const HOP_BY_HOP: u8 = 0;
+const EXTENSION: u32 = 8;
 /// Length of a TCP header without options.
 const TRANSPORT: u32 = 20;
 /// Where its checksum is.
@@ -47,8 +52,10 @@ pub struct Packet {
     ports: [u16; 2],
     /// [`flag`].
     pub flags: u8,
-    /// Where the TCP header is.
+    /// Where the TCP header is, not counting an extension.
     transport: u32,
+    /// Bytes of the IPv6 extension before it.
+    extension: u32,
     /// Sequence number.
     pub sequence: u32,
     /// What the sender expects next.
@@ -81,8 +88,8 @@ pub struct Segment {
 }
 
 impl Packet {
-    /// Reads the headers. `None` where they are unusual: options, extensions,
-    /// fragments, no Ethernet.
+    /// Reads the headers. `None` where they are unusual: options, extensions
+    /// but for the kernel's own, fragments, no Ethernet.
     #[inline(always)]
     pub fn read(skb: *mut __sk_buff) -> Option<Self> {
         let link: [u16; 7] = load(skb, 0)?;
@@ -91,6 +98,7 @@ impl Packet {
         if u32::from(link[6]) != unsafe { (*skb).protocol } {
             return None;
         }
+        let mut extension = 0;
         let (transport, source, destination) = match u16::from_be(link[6]) {
             IPV4 => {
                 let ip: [u32; 5] = load(skb, LINK)?;
@@ -106,7 +114,16 @@ impl Packet {
             IPV6 => {
                 let ip: [u32; 10] = load(skb, LINK)?;
                 let [version, ..] = ip[0].to_ne_bytes();
-                let [_, _, next, _] = ip[1].to_ne_bytes();
+                let [_, _, mut next, _] = ip[1].to_ne_bytes();
+                if next == HOP_BY_HOP {
+                    let option: [u8; 8] = load(skb, LINK + 40)?;
+                    // Its length is zero: nothing beyond the 8 bytes.
+                    if option[1] != 0 {
+                        return None;
+                    }
+                    next = option[0];
+                    extension = EXTENSION;
+                }
                 if version >> 4 != 6 || next != TCP {
                     return None;
                 }
@@ -115,11 +132,12 @@ impl Packet {
             }
             _ => return None,
         };
-        let tcp: [u32; 5] = load(skb, transport)?;
+        let tcp: [u32; 5] = load(skb, transport + extension)?;
         let [s0, s1, d0, d1] = tcp[0].to_ne_bytes();
         let [offset, flags, ..] = tcp[3].to_ne_bytes();
         // SAFETY: the kernel's context.
         let length = unsafe { (*skb).len };
+        let headers = transport + extension + (offset >> 4) as u32 * 4;
         Some(Self {
             link,
             source,
@@ -127,9 +145,10 @@ impl Packet {
             ports: [u16::from_ne_bytes([s0, s1]), u16::from_ne_bytes([d0, d1])],
             flags,
             transport,
+            extension,
             sequence: u32::from_be(tcp[1]),
             acknowledged: u32::from_be(tcp[2]),
-            payload: length.saturating_sub(transport + (offset >> 4) as u32 * 4),
+            payload: length.saturating_sub(headers),
         })
     }
 
@@ -144,7 +163,7 @@ impl Packet {
     /// `Err(Intact)`: nothing was changed.
     #[inline(never)]
     pub fn make(
-        &self,
+        &mut self,
         skb: *mut __sk_buff,
         segment: &Segment,
         answer: *const Refusal,
@@ -153,10 +172,19 @@ impl Packet {
         let answer = unsafe { answer.as_ref() };
         let body = answer.map_or(0, |it| it.length);
         let length = TRANSPORT + body;
+        let end = self.transport + self.extension + length;
         // SAFETY: the kernel's context. Cuts the payload, or grows the packet; it
         // is a whole one then, no longer a train of segments.
-        if unsafe { bpf_skb_change_tail(skb, self.transport + length, 0) } != 0 {
+        if unsafe { bpf_skb_change_tail(skb, end, 0) } != 0 {
             return Err(Failed::Intact);
+        }
+        if self.extension != 0 {
+            let less = -(EXTENSION as i32);
+            // SAFETY: as above; takes the bytes behind the IP header out.
+            if unsafe { bpf_skb_adjust_room(skb, less, BPF_ADJ_ROOM_NET, 0) } != 0 {
+                return Err(Failed::Spoilt);
+            }
+            self.extension = 0;
         }
         self.write(skb, segment, answer, length)
             .ok_or(Failed::Spoilt)

@@ -8,7 +8,7 @@ use governor_core::{
 };
 
 use crate::{
-    caller::Caller,
+    caller::{self, Caller},
     cell::MapCell,
     maps::{CONFIG, PARAMS, PORTS, RULES, exact},
 };
@@ -38,6 +38,22 @@ pub fn settling(endpoint: &EndpointLedger<MapCell>, admitted: u32) -> Option<&'s
         None => admitted,
     };
     params(current)
+}
+
+/// The rule for a request on a connection that was made before: what its
+/// endpoint was judged by in this generation, else a search with the class its
+/// workload has now.
+#[inline(always)]
+pub fn of_request(config: &Config, key: &EndpointKey, endpoint: &EndpointLedger<MapCell>) -> u32 {
+    match Selection::last(endpoint, config.generation) {
+        Some(rule) => rule,
+        None => select(
+            config,
+            &caller::of_workload(config, key.workload),
+            key,
+            endpoint,
+        ),
+    }
 }
 
 /// The rule for an endpoint: what it keeps from before, or a search of the trie

@@ -1,8 +1,11 @@
 //! The per-socket record: written at connect, read in every hook, freed with
 //! the socket.
 
-use aya_ebpf::{bindings::BPF_SK_STORAGE_GET_F_CREATE, helpers::generated::bpf_sk_storage_get};
-use governor_core::record::Record;
+use aya_ebpf::{
+    bindings::{__sk_buff, BPF_SK_STORAGE_GET_F_CREATE},
+    helpers::generated::bpf_sk_storage_get,
+};
+use governor_core::record::{Record, flag};
 
 use crate::maps::RECORDS;
 
@@ -45,4 +48,23 @@ pub unsafe fn record_or_new<T>(sk: *mut T) -> Option<&'static mut Record> {
         .cast::<Record>()
         .as_mut()
     }
+}
+
+/// The record of a packet's socket; `None` for sockets that are not ours.
+#[inline(always)]
+pub fn of_packet(skb: *mut __sk_buff) -> Option<&'static mut Record> {
+    // SAFETY: the kernel's context.
+    let sk = unsafe { (*skb).__bindgen_anon_2.sk };
+    if sk.is_null() {
+        return None;
+    }
+    // SAFETY: not null, from the kernel; the helper finds nothing for a socket
+    // that is not a full one.
+    unsafe { record(sk) }
+}
+
+/// Whether what passes on it is still reported.
+#[inline(always)]
+pub fn open(record: &Record) -> bool {
+    record.has(flag::CONNECTED) && !record.has(flag::OVER)
 }

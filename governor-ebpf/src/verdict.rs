@@ -4,13 +4,14 @@
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use governor_core::{
     breaker::{Level, Move, State},
+    carried::{Paid, Unjudged, carried, passed},
     event::{Event, kind},
     evidence::Evidence,
     judge::{Attempt, Ledgers, Orders, attempt},
     key::{Config, DestinationKey, EndpointKey, OrderKey, WorkloadKey, loss, plain},
-    ledger::EndpointLedger,
+    ledger::{EndpointLedger, count},
     order::Order,
-    params::Params,
+    params::{Params, mode},
     record::{Record, flag},
     settle::{Audited, Ending, says_nothing, settle, settle_nothing},
     units::Nanos,
@@ -19,7 +20,7 @@ use governor_core::{
 
 use crate::{
     cell::MapCell,
-    maps::{self, ORDERS, lost},
+    maps::{self, CONFIG, ORDERS, lost},
     policy,
 };
 
@@ -27,7 +28,7 @@ use crate::{
 pub const FAILED_OPEN: u64 = u64::MAX;
 
 #[inline(always)]
-fn random() -> u32 {
+pub fn random() -> u32 {
     // SAFETY: no arguments.
     unsafe { bpf_get_prandom_u32() }
 }
@@ -62,9 +63,55 @@ fn lease_of(key: &EndpointKey) -> Option<&'static governor_core::lease::Lease<Ma
     maps::lease(&key.destination(0))
 }
 
-/// Judges an attempt: the packed decision.
+// Global functions, as in `cell`: the verifier walks each once, whatever its
+// callers have found out before.
+
+/// Judges a connect: the packed decision.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub fn judge(
+pub extern "C" fn judge_connect(
+    config: *const Config,
+    p: *const Params,
+    key: *const EndpointKey,
+    endpoint: *const EndpointLedger<MapCell>,
+    a: *const Attempt,
+) -> u64 {
+    // SAFETY: null, or what the types say: the verifier checks the sizes.
+    let (config, p, key) = unsafe { (config.as_ref(), p.as_ref(), key.as_ref()) };
+    // SAFETY: as above.
+    let (endpoint, a) = unsafe { (endpoint.as_ref(), a.as_ref()) };
+    match (config, p, key, endpoint, a) {
+        (Some(config), Some(p), Some(key), Some(endpoint), Some(a)) => {
+            connect(config, p, key, endpoint, a)
+        }
+        _ => FAILED_OPEN,
+    }
+}
+
+/// Judges a request, or only counts it: the packed decision.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn judge_request(
+    config: *const Config,
+    p: *const Params,
+    record: *const Record,
+    endpoint: *const EndpointLedger<MapCell>,
+    a: *const Attempt,
+) -> u64 {
+    // SAFETY: as for `judge_connect`.
+    let (config, p, record) = unsafe { (config.as_ref(), p.as_ref(), record.as_ref()) };
+    // SAFETY: as above.
+    let (endpoint, a) = unsafe { (endpoint.as_ref(), a.as_ref()) };
+    match (config, p, record, endpoint, a) {
+        (Some(config), Some(p), Some(record), Some(endpoint), Some(a)) => {
+            request(config, p, record, endpoint, a)
+        }
+        _ => FAILED_OPEN,
+    }
+}
+
+#[inline(always)]
+fn connect(
     config: &Config,
     p: &Params,
     key: &EndpointKey,
@@ -93,19 +140,91 @@ pub fn judge(
         destination,
         lease,
     };
-    let orders = if config.orders == 0 {
-        Orders::default()
-    } else {
-        Orders {
-            node: order(0, &ANY),
-            destination: order(0, destination_key),
-            workload: match order(key.workload, destination_key) {
-                Some(order) => Some(order),
-                None => order(key.workload, &ANY),
-            },
-        }
-    };
+    let orders = orders(config, key.workload, destination_key);
     attempt(p, a, &ledgers, &orders).pack()
+}
+
+#[inline(always)]
+fn request(
+    config: &Config,
+    p: &Params,
+    record: &Record,
+    endpoint: &EndpointLedger<MapCell>,
+    a: &Attempt,
+) -> u64 {
+    let key = &record.endpoint;
+    let workload_key = WorkloadKey {
+        workload: key.workload,
+        destination: key.destination(record.group),
+    };
+    let destination_key = &workload_key.destination;
+    let Some(destination) = maps::destination(destination_key) else {
+        return FAILED_OPEN;
+    };
+    let Some(workload) = maps::workload(&workload_key) else {
+        return FAILED_OPEN;
+    };
+    let unused = record.has(flag::UNUSED);
+    let paid = if record.has(flag::RETRIED) {
+        Paid::Retry
+    } else {
+        Paid::First
+    };
+    // A denial that nobody carries out is none.
+    let unreached = p.mode == mode::ENFORCE && !record.has(flag::REACHED);
+    let closed = matches!(endpoint.breaker.view().state, State::Closed);
+    let lease = if closed || unused || unreached {
+        None
+    } else {
+        lease_of(key)
+    };
+    let ledgers = Ledgers {
+        endpoint,
+        workload,
+        destination,
+        lease,
+    };
+    if unreached || unused && record.flags & (flag::PROBE | flag::WOULD_DENY) != 0 {
+        let why = if !unused {
+            Unjudged::Unreached
+        } else if record.has(flag::PROBE) {
+            Unjudged::Probe(paid)
+        } else if record.has(flag::WOULD_DENY) {
+            Unjudged::Apart(paid)
+        } else {
+            Unjudged::UnreachedFirst(paid)
+        };
+        return passed(p, a, why, &ledgers).pack();
+    }
+    let orders = orders(config, key.workload, destination_key);
+    if unused {
+        carried(p, a, paid, &ledgers, &orders).pack()
+    } else {
+        attempt(p, a, &ledgers, &orders).pack()
+    }
+}
+
+#[inline(always)]
+fn orders(config: &Config, workload: u64, destination: &DestinationKey) -> Orders<'static> {
+    if config.orders == 0 {
+        return Orders::default();
+    }
+    Orders {
+        node: order(0, &ANY),
+        destination: order(0, destination),
+        workload: match order(workload, destination) {
+            Some(order) => Some(order),
+            None => order(workload, &ANY),
+        },
+    }
+}
+
+/// Counts what could not be read.
+#[inline(never)]
+pub fn unread(record: &Record) {
+    if let Some(workload) = crate::chains::workload(record) {
+        workload.bump(count::UNREAD);
+    }
 }
 
 /// Facts of an attempt.
@@ -118,7 +237,7 @@ pub fn facts(now: Nanos, workload: u64, evidence: Evidence) -> Attempt {
 #[inline(always)]
 pub fn end(record: &mut Record, now: Nanos, level: Level, outcome: Outcome, began: u64) {
     let micros = now.since(Nanos(began)).micros();
-    let moved = settle_record(record, now, level, outcome, micros);
+    let moved = record_settle(record, now.0, level as u32, outcome as u32, micros);
     record.entered = 0;
     // A probe reports once, but a connect does not speak for a breaker that
     // waits for an exchange.
@@ -130,14 +249,71 @@ pub fn end(record: &mut Record, now: Nanos, level: Level, outcome: Outcome, bega
     }
 }
 
+/// How long the answer asks to wait, ms.
+#[inline(always)]
+fn wait(record: &Record, now: Nanos) -> u32 {
+    let said = &record.answer;
+    if said.retry_at == 0 {
+        return said.retry_after;
+    }
+    // By the server's own clock, where it says what that is.
+    let from = match CONFIG.get(0) {
+        Some(config) if said.date == 0 => config.booted + now.0 / 1_000_000_000,
+        _ => said.date,
+    };
+    let millis = said.retry_at.saturating_sub(from) * 1_000;
+    if millis < u32::MAX as u64 {
+        millis as u32
+    } else {
+        u32::MAX
+    }
+}
+
+/// The ledger of the record's endpoint. Linux 6.1 takes no key that lies in the
+/// memory a global function was given, so it is copied, in a frame of its own.
 #[inline(never)]
+fn endpoint_of(record: &Record) -> Option<&'static EndpointLedger<MapCell>> {
+    // SAFETY: a valid reference.
+    let key = unsafe { core::ptr::read_volatile(&raw const record.endpoint) };
+    maps::endpoint(&key)
+}
+
+/// Settles an ending: the breaker's move. A global function, as in `cell`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn record_settle(
+    record: *const Record,
+    now: u64,
+    level: u32,
+    outcome: u32,
+    micros: u64,
+) -> u64 {
+    let level = if level == Level::Connect as u32 {
+        Level::Connect
+    } else {
+        Level::Exchange
+    };
+    // SAFETY: null, or a record: the verifier checks the size.
+    match unsafe { record.as_ref() } {
+        Some(record) => settle_record(
+            record,
+            Nanos(now),
+            level,
+            Outcome::from_number(outcome),
+            micros,
+        ),
+        None => 0,
+    }
+}
+
+#[inline(always)]
 fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, micros: u64) -> u64 {
     let key = &record.endpoint;
     let workload_key = WorkloadKey {
         workload: key.workload,
         destination: key.destination(record.group),
     };
-    let (Some(endpoint), Some(workload)) = (maps::endpoint(key), maps::workload(&workload_key))
+    let (Some(endpoint), Some(workload)) = (endpoint_of(record), maps::workload(&workload_key))
     else {
         return 0;
     };
@@ -158,8 +334,8 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         latency: micros,
         level,
         outcome,
-        status: 0,
-        retry_after: 0,
+        status: record.answer.status,
+        retry_after: wait(record, now),
         probe: record.ticket(),
         audited,
         // Only the open time after a failure is drawn.

@@ -4,13 +4,15 @@ use bytemuck::{Pod, Zeroable};
 
 use super::date::Parts;
 use super::hash::{FOLD, folded};
-use super::line::{self, BLANK, CR, Head, LF, Line, NONE, WORDS, next};
-use super::{CHUNK, state};
+use super::line::{self, BLANK, CR, Head, LF, Line, Marks, NONE, next};
+use super::{CHUNK, clear, state};
 
 /// An answer's head while it is read, and what it said once it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct AnswerScan {
+    /// Numbers of the date that is being read.
+    numbers: u64,
     /// `Retry-After` as a date, s since 1970; 0: not said.
     pub retry_at: u64,
     /// `Date`, s since 1970; 0: not said.
@@ -23,8 +25,6 @@ pub struct AnswerScan {
     pub flags: u32,
     /// [`super::state`].
     pub state: u32,
-    /// Numbers of the date that is being read.
-    numbers: u64,
     line: Line,
 }
 
@@ -92,7 +92,9 @@ impl AnswerScan {
     /// Forgets everything: the next byte begins an answer.
     #[inline(always)]
     pub fn begin(&mut self) {
-        *self = Self::zeroed();
+        clear(bytemuck::cast_mut::<Self, [u64; size_of::<Self>() / 8]>(
+            self,
+        ));
     }
 
     /// Reads on, `count` bytes at most; how many it took. It stops after the
@@ -198,6 +200,9 @@ impl AnswerScan {
             };
             return next::STOP;
         }
+        if byte != line::COLON && (byte == CR || line.hash != 0) {
+            return next::ON;
+        }
         line.stage = stage::VALUE;
         // Else the line before goes on (obs-fold), which nobody needs.
         let class = if byte == line::COLON {
@@ -206,14 +211,16 @@ impl AnswerScan {
             class::PLAIN
         };
         line.class = class;
-        line.hash = 0;
         match class {
             class::PLAIN => line.begin_value(),
             class::OURS => {
                 self.flags |= flag::OURS;
                 line.begin_value();
             }
-            class::SHOULD_RETRY => line.expect(NONE, WORDS, FOLD),
+            class::SHOULD_RETRY => {
+                line.hash = 0;
+                line.expect(NONE, Marks::Blanks, FOLD);
+            }
             class::DATE | class::RETRY_AFTER => {
                 line.begin_number();
                 line.begin_date();

@@ -16,13 +16,23 @@ pub const LONGEST: u32 = 65_536;
 
 /// No byte stops the reading of a name or value.
 pub(super) const NONE: u32 = 0x1ff;
-/// Bytes above this one need no mark.
+/// White space, and what controls: no byte of a name or value.
 pub(super) const BLANK: u32 = 0x20;
-/// The same, and white space is a mark: the value is read word by word.
-pub(super) const WORDS: u32 = 0x21;
-/// Every byte is a mark.
-pub(super) const ALL: u32 = 0xff;
 
+/// Which bytes are marks, besides the line's end and the one that stops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// No others: white space, CR among it, counts as one blank, and not at
+    /// all at the end.
+    Ends,
+    /// White space.
+    Blanks,
+    /// Every byte.
+    All,
+}
+
+/// The highest byte.
+const ALL: u32 = 0xff;
 pub(super) const LF: u32 = 0x0a;
 pub(super) const CR: u32 = 0x0d;
 pub(super) const COLON: u32 = b':' as u32;
@@ -46,32 +56,73 @@ pub mod next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Line {
-    /// Of the name or value so far; 0: nothing yet.
-    pub(super) hash: u64,
-    /// Of the word before, or letters of a date.
-    pub(super) word: u64,
-    /// The digits so far.
-    pub(super) number: u64,
-    /// Bytes of the head so far.
-    size: u32,
+    // Words that are cleared together are apart: of two stores of 0 side by
+    // side LLVM makes a call of memset.
     /// What a scan counts within a line.
     pub(super) parts: u32,
-    /// Where in the head, by the scan.
-    pub(super) stage: u16,
-    /// What the header means, by the scan.
-    pub(super) class: u16,
-    /// This byte is a mark, too.
-    stop: u16,
-    /// Ored into the next byte.
-    add: u16,
-    /// Ored into every byte.
-    fold: u16,
-    /// How many of the highest bytes are no marks, so that 0 is a beginning.
-    quick: u16,
     /// How many digits.
     pub(super) digits: u16,
     /// What follows the digits.
     pub(super) unit: u16,
+    /// What each byte is taken for.
+    gear: u64,
+    /// The digits so far.
+    pub(super) number: u64,
+    /// Bytes of the head so far.
+    size: u32,
+    /// Where in the head, by the scan.
+    pub(super) stage: u16,
+    /// What the header means, by the scan.
+    pub(super) class: u16,
+    /// Letters of a date.
+    pub(super) word: u64,
+    /// Of the name or value so far; 0: nothing yet.
+    pub(super) hash: u64,
+}
+
+/// What each byte is taken for. In the record it is one word, since it is set
+/// at every mark.
+#[derive(Clone, Copy)]
+struct Gear {
+    /// This byte is a mark, too.
+    stop: u32,
+    /// Ored into the next byte.
+    add: u32,
+    /// Ored into every byte.
+    fold: u32,
+    /// Up to this byte, all are marks or white space.
+    limit: u32,
+    /// Bytes below this one are white space and no marks.
+    soft: u32,
+}
+
+impl Gear {
+    const ADD: u32 = 16;
+    const FOLD: u32 = 32;
+    const QUICK: u32 = 40;
+    const SOFT: u32 = 48;
+
+    #[inline(always)]
+    const fn pack(self) -> u64 {
+        // Turned round, so that 0 is where a head begins: every byte a mark.
+        let quick = ALL - self.limit;
+        self.stop as u64
+            | (self.add as u64) << Self::ADD
+            | (self.fold as u64) << Self::FOLD
+            | (quick as u64) << Self::QUICK
+            | (self.soft as u64) << Self::SOFT
+    }
+
+    #[inline(always)]
+    const fn unpack(word: u64) -> Self {
+        Self {
+            stop: (word & 0xffff) as u32,
+            add: (word >> Self::ADD & 0xffff) as u32,
+            fold: (word >> Self::FOLD & 0xff) as u32,
+            limit: ALL - (word >> Self::QUICK & 0xff) as u32,
+            soft: (word >> Self::SOFT) as u32,
+        }
+    }
 }
 
 /// A head that is read by lines.
@@ -96,39 +147,35 @@ pub(super) fn read<H: Head>(
     let room = LONGEST.saturating_sub(line.size);
     let count = if count < room { count } else { room };
     let mut hash = line.hash;
-    let (mut add, mut fold, mut stop, mut limit) = line.registers();
+    let mut gear = Gear::unpack(line.gear);
     let mut at = 0;
-    while at < CHUNK {
-        if at as u32 >= count {
-            break;
-        }
+    // One way round: more, or a condition that does not change within it, and
+    // LLVM makes loops of it that the verifier walks a million steps.
+    while at < CHUNK && (at as u32) < count {
         let byte = bytes[at] as u32;
+        if byte > gear.limit && byte != gear.stop {
+            hash = step(hash, byte | gear.add);
+            gear.add = gear.fold;
+        } else if byte < gear.soft && byte != LF && byte != gear.stop {
+            gear.add = gear.fold | SPACE;
+        } else {
+            let line = head.line();
+            line.hash = hash;
+            line.gear = gear.pack();
+            if mark(head, byte) != next::ON {
+                let taken = at as u32 + 1;
+                head.line().size += taken;
+                return taken;
+            }
+            let line = head.line();
+            hash = line.hash;
+            gear = Gear::unpack(line.gear);
+        }
         at += 1;
-        if byte > limit && byte != stop {
-            hash = step(hash, byte | add);
-            add = fold;
-            continue;
-        }
-        // White space, CR among it, counts as one blank, and not at all at
-        // the end. Only where a line begins with it, it says something.
-        let folds = stop == COLON && hash == 0 && byte != CR;
-        if limit == BLANK && byte != LF && byte != stop && !folds {
-            add = fold | SPACE;
-            continue;
-        }
-        let line = head.line();
-        line.hash = hash;
-        line.add = add as u16;
-        if mark(head, byte) != next::ON {
-            head.line().size += at as u32;
-            return at as u32;
-        }
-        hash = head.line().hash;
-        (add, fold, stop, limit) = head.line().registers();
     }
     let line = head.line();
     line.hash = hash;
-    line.add = add as u16;
+    line.gear = gear.pack();
     line.size += at as u32;
     if line.size >= LONGEST {
         head.unreadable();
@@ -137,45 +184,47 @@ pub(super) fn read<H: Head>(
 }
 
 impl Line {
+    /// From here on: which bytes are marks, and what is ored into each other.
     #[inline(always)]
-    const fn registers(&self) -> (u32, u32, u32, u32) {
-        (
-            self.add as u32,
-            self.fold as u32,
-            self.stop as u32,
-            ALL - self.quick as u32,
-        )
+    pub(super) const fn expect(&mut self, stop: u32, marks: Marks, fold: u32) {
+        self.shift(stop, marks, fold, fold);
     }
 
-    /// From here on: which byte is a mark, up to which all are, and what is
-    /// ored into each.
     #[inline(always)]
-    pub(super) const fn expect(&mut self, stop: u32, limit: u32, fold: u32) {
-        self.stop = stop as u16;
-        self.quick = (ALL - limit) as u16;
-        self.fold = fold as u16;
-        self.add = fold as u16;
+    const fn shift(&mut self, stop: u32, marks: Marks, fold: u32, add: u32) {
+        let (limit, soft) = match marks {
+            Marks::Ends => (BLANK, BLANK + 1),
+            Marks::Blanks => (BLANK, 0),
+            Marks::All => (ALL, 0),
+        };
+        let gear = Gear {
+            stop,
+            add,
+            fold,
+            limit,
+            soft,
+        };
+        self.gear = gear.pack();
     }
 
     /// A line begins: a header, or the blank one that ends the head.
     #[inline(always)]
     pub(super) const fn begin(&mut self) {
         self.hash = 0;
-        self.expect(COLON, BLANK, FOLD);
+        self.expect(COLON, Marks::Blanks, FOLD);
     }
 
     /// A value begins that goes on with the hash of its name.
     #[inline(always)]
     pub(super) const fn begin_value(&mut self) {
-        self.expect(NONE, BLANK, 0);
         // As if there always was a blank after the colon.
-        self.add = SPACE as u16;
+        self.shift(NONE, Marks::Ends, 0, SPACE);
     }
 
     /// A number begins.
     #[inline(always)]
     pub(super) const fn begin_number(&mut self) {
-        self.expect(NONE, ALL, 0);
+        self.expect(NONE, Marks::All, 0);
         self.number = 0;
         self.digits = 0;
         self.unit = 0;
@@ -184,8 +233,10 @@ impl Line {
     /// Takes a byte that is marked and belongs to the name or value.
     #[inline(always)]
     pub(super) const fn take(&mut self, byte: u32) {
-        self.hash = step(self.hash, byte | self.add as u32);
-        self.add = self.fold;
+        let mut gear = Gear::unpack(self.gear);
+        self.hash = step(self.hash, byte | gear.add);
+        gear.add = gear.fold;
+        self.gear = gear.pack();
     }
 
     /// A byte of a number, or of what follows it.

@@ -18,6 +18,7 @@ mod hash;
 pub mod line;
 mod names;
 pub mod request;
+pub mod sample;
 
 pub use answer::AnswerScan;
 pub use request::RequestScan;
@@ -61,4 +62,16 @@ pub mod state {
     pub const FOREIGN: u32 = 3;
     /// It is, and can not be read (too long, or malformed).
     pub const UNREADABLE: u32 = 4;
+}
+
+/// Zeroes a scan, word by word: of a plain assignment LLVM makes a call of
+/// memset, which in the kernel programs is a loop over bytes (80 ns for two scans).
+#[inline(always)]
+fn clear<const N: usize>(words: &mut [u64; N]) {
+    let mut at = 0;
+    while at < N {
+        // SAFETY: a word of the array, through a reference to it.
+        unsafe { core::ptr::write_volatile(&raw mut words[at], 0) };
+        at += 1;
+    }
 }

@@ -3,9 +3,9 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::hash::{FOLD, exact, finish, folded, join, unstep};
-use super::line::{self, BLANK, CR, Head, LF, Line, NONE, WORDS, next};
+use super::line::{self, BLANK, CR, Head, LF, Line, Marks, NONE, next};
 use super::names::{class, class_of};
-use super::{CHUNK, date, method, state};
+use super::{CHUNK, clear, date, method, state};
 
 /// A request's head while it is read, and what it said once it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -104,7 +104,9 @@ impl RequestScan {
     /// Forgets everything: the next byte begins a request.
     #[inline(always)]
     pub fn begin(&mut self) {
-        *self = Self::zeroed();
+        clear(bytemuck::cast_mut::<Self, [u64; size_of::<Self>() / 8]>(
+            self,
+        ));
     }
 
     /// Reads on, `count` bytes at most; how many it took. It stops after the
@@ -191,7 +193,7 @@ impl RequestScan {
             self.fingerprint = join(0, line.hash);
             line.stage = stage::TARGET;
             line.hash = 0;
-            line.expect(BLANK, BLANK, 0);
+            line.expect(BLANK, Marks::Ends, 0);
             return next::ON;
         }
         // RFC 9112 2.2: blank lines before a request are left out.
@@ -220,7 +222,7 @@ impl RequestScan {
             self.fingerprint = join(self.fingerprint, line.hash);
             line.hash = 0;
             line.stage = stage::VERSION;
-            line.expect(BLANK, BLANK, 0);
+            line.expect(BLANK, Marks::Ends, 0);
         }
         next::ON
     }
@@ -241,7 +243,7 @@ impl RequestScan {
             // A blank in the target, which some send as it is.
             self.fingerprint = join(self.fingerprint, line.hash);
             line.hash = 0;
-            line.expect(BLANK, BLANK, 0);
+            line.expect(BLANK, Marks::Ends, 0);
         }
         next::ON
     }
@@ -259,6 +261,9 @@ impl RequestScan {
             }
             self.state = state::DONE;
             return next::STOP;
+        }
+        if byte != line::COLON && (byte == CR || line.hash != 0) {
+            return next::ON;
         }
         line.stage = stage::VALUE;
         if byte == line::COLON {
@@ -289,12 +294,11 @@ impl RequestScan {
             class::TRACE => {
                 line.hash = 0;
                 line.parts = 0;
-                line.expect(b'-' as u32, BLANK, FOLD);
+                line.expect(b'-' as u32, Marks::Ends, FOLD);
             }
             class::CODING => {
                 line.hash = 0;
-                line.word = 0;
-                line.expect(b',' as u32, WORDS, FOLD);
+                line.expect(b',' as u32, Marks::Blanks, FOLD);
             }
             class::AWS => line.begin_words(b'='),
             class::GOOGLE => line.begin_words(b'/'),
@@ -456,7 +460,7 @@ impl RequestScan {
             self.weak_key = finish(line.hash);
         }
         line.class = class::VOLATILE;
-        line.expect(NONE, BLANK, 0);
+        line.expect(NONE, Marks::Ends, 0);
     }
 
     /// One coding of the body is named; the last one says how it is framed.
@@ -516,14 +520,14 @@ impl Line {
     #[inline(always)]
     const fn begin_words(&mut self, named_to: u8) {
         self.hash = 0;
-        self.expect(named_to as u32, WORDS, FOLD);
+        self.expect(named_to as u32, Marks::Blanks, FOLD);
     }
 
     /// A word begins whose end is white space, or this byte.
     #[inline(always)]
     const fn begin_word(&mut self, end: u32) {
         self.hash = 0;
-        self.expect(end, WORDS, 0);
+        self.expect(end, Marks::Blanks, 0);
     }
 }
 
