@@ -9,5 +9,6 @@ pub mod keepalive;
 pub mod open_loop;
 pub mod remote;
 pub mod report;
+pub mod requests;
 pub mod retry;
 pub mod wire;

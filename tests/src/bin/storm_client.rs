@@ -11,6 +11,7 @@ use governor_tests::storm::keepalive::{self, Connections};
 use governor_tests::storm::open_loop::{self, Load};
 use governor_tests::storm::remote;
 use governor_tests::storm::report::{Report, monotonic_micros};
+use governor_tests::storm::requests::{self, Callers};
 use governor_tests::storm::retry::{self, RetryPolicy};
 use tokio::runtime::{self, Runtime};
 
@@ -65,6 +66,15 @@ enum Mode {
         target: Target,
         #[command(flatten)]
         connections: Connections,
+    },
+    /// HTTP operations with retries, each caller on a connection that it keeps.
+    Requests {
+        #[command(flatten)]
+        target: Target,
+        #[command(flatten)]
+        policy: RetryPolicy,
+        #[command(flatten)]
+        callers: Callers,
     },
     /// Requests whose answers are far away.
     Longpoll {
@@ -126,6 +136,11 @@ fn run(cli: Cli) -> Result<()> {
             target,
             connections,
         } => runtime.block_on(keepalive::run(target, connections, cli.length))?,
+        Mode::Requests {
+            target,
+            policy,
+            callers,
+        } => runtime.block_on(requests::run(target, policy, callers, cli.length))?,
         Mode::Longpoll {
             target,
             connections,

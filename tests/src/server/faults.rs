@@ -46,6 +46,7 @@ struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     Operations { numbers: Range<u32>, tries: u32 },
+    After(u32),
     Share(Percent),
 }
 
@@ -63,6 +64,11 @@ impl Plan {
     /// Every try of these operations fails.
     pub fn failing(self, numbers: Range<u32>, fault: Fault) -> Self {
         self.failing_first(numbers, u32::MAX, fault)
+    }
+
+    /// Every request fails once the server has read so many.
+    pub fn failing_after(self, requests: u32, fault: Fault) -> Self {
+        self.and(Which::After(requests), fault)
     }
 
     /// This share of requests fails, evenly scattered, whatever they ask for.
@@ -89,6 +95,7 @@ impl Which {
                 let named = asked.operation.is_some_and(|one| numbers.contains(&one));
                 named && asked.attempt <= *tries
             }
+            Self::After(requests) => asked.number >= *requests,
             Self::Share(share) => share.draws(asked.number as usize),
         }
     }

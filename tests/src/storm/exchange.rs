@@ -61,6 +61,8 @@ pub struct Connection {
     speak: Speech,
     patience: Duration,
     heard: Vec<u8>,
+    /// The server said that it closes.
+    is_over: bool,
 }
 
 impl Target {
@@ -84,6 +86,7 @@ impl Target {
             speak: self.speak,
             patience: self.answer_timeout,
             heard: Vec::new(),
+            is_over: false,
         };
         if self.speak == Speech::Banner {
             connection.answer().await?;
@@ -99,6 +102,13 @@ impl Connection {
         self.answer().await
     }
 
+    /// The same with a request of the caller's own.
+    pub async fn ask(&mut self, request: &[u8]) -> Result<(), Failure> {
+        let sent = self.stream.write_all(request).await;
+        sent.map_err(|error| failure_of(&error))?;
+        self.answer().await
+    }
+
     /// The same for the last request: half-closes before it waits, as `nc` and some RPC clients do.
     pub async fn last_exchange(&mut self) -> Result<(), Failure> {
         self.request().await?;
@@ -109,6 +119,9 @@ impl Connection {
 
     /// Rests for `gap`; true when the server closed meanwhile, as a pool would notice.
     pub async fn rest(&mut self, gap: Duration) -> bool {
+        if self.is_over {
+            return true;
+        }
         let closed = timeout(gap, self.stream.peek(&mut [0])).await;
         !matches!(closed, Err(_) | Ok(Ok(1..)))
     }
@@ -131,13 +144,15 @@ impl Connection {
 
     async fn whole_answer(&mut self) -> Result<(), Failure> {
         loop {
-            let (length, status) = match self.speak {
-                Speech::Http => wire::http_answer(&self.heard).unzip(),
-                _ => (wire::line_length(&self.heard), None),
-            };
-            if let Some(length) = length {
+            if self.speak == Speech::Http {
+                if let Some(answer) = wire::http_answer(&self.heard) {
+                    self.heard.drain(..answer.length);
+                    self.is_over = answer.is_last;
+                    return judge(answer.status);
+                }
+            } else if let Some(length) = wire::line_length(&self.heard) {
                 self.heard.drain(..length);
-                return judge(status);
+                return Ok(());
             }
             let read = self.stream.read_buf(&mut self.heard).await;
             if read.map_err(|error| failure_of(&error))? == 0 {
@@ -147,11 +162,11 @@ impl Connection {
     }
 }
 
-/// A status that clients retry is a failure.
-fn judge(status: Option<u16>) -> Result<(), Failure> {
+/// An error of either side is a failure.
+fn judge(status: u16) -> Result<(), Failure> {
     match status {
-        Some(429 | 500..) => Err(Failure {
-            status,
+        400.. => Err(Failure {
+            status: Some(status),
             ..failure(Outcome::Status)
         }),
         _ => Ok(()),

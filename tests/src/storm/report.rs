@@ -25,7 +25,7 @@ pub enum Outcome {
     NoAnswer,
     /// Connected, then silence until the caller's patience ended.
     AnswerTimeout,
-    /// An answer with a status of 429 or 5xx.
+    /// An answer with a status of 400 or more.
     Status,
     /// Another error of the system, see `errno`.
     Other,
