@@ -79,6 +79,9 @@ pub async fn keep_house(node: Arc<Node>) {
         round = round.wrapping_add(1);
         block_in_place(|| {
             node.forget_orders();
+            if let Err(failure) = node.state().governor.keep_time() {
+                log::warn(failure);
+            }
             if round.is_multiple_of(GARBAGE_EVERY) {
                 collect(&node);
                 tell_unjudged(&node, &mut unjudged);

@@ -11,9 +11,10 @@ use aya::Ebpf;
 use aya::programs::links::{FdLink, LinkError, PinnedLink};
 use aya::programs::{CgroupAttachMode, Program, ProgramError};
 use governor_core::key::map;
+use governor_core::units::Nanos;
 
 use super::maps::{Wire, map_failed};
-use super::{Governor, blame, pins};
+use super::{Governor, blame, clock, pins};
 use crate::cgroup;
 use crate::errors::{Failure, Result};
 
@@ -26,6 +27,11 @@ pub const HOOKS: [&str; 5] = [
     "connect6",
     "connect4",
 ];
+
+/// How long sockets older than the governor are looked for. Each payload packet
+/// of a server pays some 150 ns for it; a pool that was idle for so long is
+/// usually closed by its server.
+const ADOPTION: Nanos = Nanos::from_secs(600);
 
 /// What is attached. Dropped, it is detached, unless it was pinned: then it
 /// stays until [`Self::detach`].
@@ -81,6 +87,11 @@ impl Governor {
         let directory = File::open(path)
             .map_err(|error| Failure::failed(format!("cgroup {}", path.display()), error))?;
         self.config.level = cgroup::level(path)?;
+        self.config.booted = clock::booted();
+        if self.pins.is_some() {
+            // A command's cgroup is as new as its governor; a node's is not.
+            self.config.adopt_until = clock::now().0 + ADOPTION.0;
+        }
         self.write_config()?;
         let mut attached = Attached {
             cgroup: path.to_path_buf(),
@@ -95,6 +106,16 @@ impl Governor {
             Some(pins) => replace_pins(attached, &pins.join(pins::LINKS)),
             None => Ok(attached),
         }
+    }
+
+    /// Follows the time of day, which may have been set since.
+    pub fn keep_time(&mut self) -> Result<()> {
+        let booted = clock::booted();
+        if booted == self.config.booted {
+            return Ok(());
+        }
+        self.config.booted = booted;
+        self.write_config()
     }
 
     /// Tells the programs what they need to know of us.

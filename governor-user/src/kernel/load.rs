@@ -7,7 +7,7 @@ use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use governor_core::key::{Config, map};
 
 use super::maps::{Maps, map_failed};
-use super::{ActHook, Governor, HOOKS, blame, btf, pins};
+use super::{ActHook, Governor, HOOKS, blame, btf, pins, release};
 use crate::errors::{Failure, Result};
 use crate::policy::select::MOST_ENTRIES;
 
@@ -73,10 +73,12 @@ impl Governor {
     /// they hold: ledgers, open breakers, orders, the policy in force.
     pub fn load(options: &LoadOptions) -> Result<Self> {
         let offsets = btf::offsets();
+        let socket_namespaces = u32::from(release::at_least(6, 12));
         let mut loader = EbpfLoader::new();
         loader
             .override_global("SK_ERR_OFFSET", &offsets.sk_err, false)
-            .override_global("SK_SHUTDOWN_OFFSET", &offsets.sk_shutdown, false);
+            .override_global("SK_SHUTDOWN_OFFSET", &offsets.sk_shutdown, false)
+            .override_global("SOCKET_NAMESPACES", &socket_namespaces, false);
         for (name, size) in options.capacity.sizes() {
             loader.map_max_entries(name, size);
         }

@@ -21,6 +21,7 @@ mod params;
 pub mod pins;
 mod policy;
 mod programs;
+mod release;
 mod snapshot;
 
 use std::path::PathBuf;

@@ -27,12 +27,13 @@ const DIRECTORY: &str = "retry-governor";
 /// Where links are, below the directory of one version.
 pub(super) const LINKS: &str = "links";
 /// Maps that are pinned: all of ours.
-pub(super) const MAPS: [&str; 14] = [
+pub(super) const MAPS: [&str; 15] = [
     map::ENDPOINTS,
     map::WORKLOADS,
     map::DESTINATIONS,
     map::LEASES,
     map::THREADS,
+    map::CHAINS,
     map::CGROUPS,
     map::PARAMS,
     map::PORTS,
