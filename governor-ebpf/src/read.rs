@@ -17,7 +17,8 @@ use governor_core::http::{
     state,
 };
 
-/// Bytes of a head that are read at a call; more is read at the next segment's.
+/// Bytes of a head that are read in one packet, 30 us at most. One that goes on
+/// is not read: servers refuse it, too, and what follows would be out of order.
 const MOST: u32 = 16_384;
 const STEP: u32 = CHUNK as u32;
 
@@ -42,6 +43,9 @@ pub fn request(skb: *mut __sk_buff, offset: u32, len: u32, scan: &mut RequestSca
     };
     run(request_chunk, len, &mut reading);
     let taken = reading.at - offset;
+    if taken < len && goes_on(scan.state) {
+        scan.state = state::UNREADABLE;
+    }
     if scan.state == state::DONE && taken < len {
         let left = len - taken;
         let all = scan.flags & flag::CHUNKED != 0 || scan.length > left as u64;
@@ -71,7 +75,16 @@ pub fn answer(skb: *mut __sk_buff, offset: u32, len: u32, scan: &mut AnswerScan)
         end: offset + len,
     };
     run(answer_chunk, len, &mut reading);
-    reading.at - offset
+    let taken = reading.at - offset;
+    if taken < len && scan.has_more_to_say() {
+        scan.state = state::UNREADABLE;
+    }
+    taken
+}
+
+#[inline(always)]
+const fn goes_on(scan: u32) -> bool {
+    scan == state::START || scan == state::HEAD
 }
 
 /// Calls `chunk` for each chunk of `len` bytes, and once more: a scan may stop
@@ -106,11 +119,7 @@ extern "C" fn request_chunk(_: u32, reading: *mut c_void) -> i64 {
     // SAFETY: `request`'s argument, which outlives the loop.
     let scan = unsafe { &mut *reading.scan };
     reading.at += scan.chunk_with(bytes, count, |scan, byte| request_mark(scan, byte));
-    if scan.state == state::START || scan.state == state::HEAD {
-        ON
-    } else {
-        ENOUGH
-    }
+    if goes_on(scan.state) { ON } else { ENOUGH }
 }
 
 extern "C" fn body_chunk(_: u32, reading: *mut c_void) -> i64 {
