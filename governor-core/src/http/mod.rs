@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`line`] | the loop over bytes, and what is kept between two of them |
 //! | [`request`], [`answer`] | what each head says |
-//! | `names` | which headers of a request say something |
+//! | `names`, `value` | which headers of a request say something, and what |
 //! | `hash`, `date` | hashes of names and values; dates |
 
 pub mod answer;
@@ -19,6 +19,7 @@ pub mod line;
 mod names;
 pub mod request;
 pub mod sample;
+mod value;
 
 pub use answer::AnswerScan;
 pub use request::RequestScan;
