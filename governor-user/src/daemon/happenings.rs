@@ -81,7 +81,7 @@ fn why(reason: Reason, address: &str) -> String {
         Reason::RetryAfter => "it asked to be left alone for a while".to_owned(),
         Reason::Deadline => "a retry of something its caller no longer waits for".to_owned(),
         Reason::Attempts => "one retry more than the policy allows".to_owned(),
-        Reason::NotRetryable => "a retry of what must not be retried".to_owned(),
+        Reason::NotRetryable => "a retry after an answer that will not change".to_owned(),
         Reason::NonIdempotent => {
             "a retry of a request that may have taken effect, and must not twice".to_owned()
         }

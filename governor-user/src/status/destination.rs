@@ -1,12 +1,14 @@
 //! One destination: its ledgers, summed and named.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use governor_core::breaker::State;
 use governor_core::key::{DestinationKey, EndpointKey};
 use governor_core::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger, count};
+use governor_core::status::{STATUSES, name};
 use governor_core::verdict::{Outcome, REASONS, Reason};
 
+use super::attempts::Attempts;
 use super::build::{Names, label};
 use super::clock::Clock;
 use super::histogram::percentile;
@@ -77,11 +79,7 @@ fn destination(
             .sum::<u64>()
     };
     let policy = policy(key, parts, generation, names);
-    let (first, retry) = (sum(count::FIRST), sum(count::RETRY));
-    let offered = Offered {
-        first_tries: sum(count::OFFERED_FIRST),
-        retries: sum(count::OFFERED_RETRY),
-    };
+    let (reached, offered) = (Attempts::reached(sum), Attempts::offered(sum));
     let addresses: BTreeSet<_> = parts
         .endpoints
         .iter()
@@ -92,11 +90,20 @@ fn destination(
         addresses: addresses.into_iter().collect(),
         policy: policy.map(|policy| policy.name.clone()),
         mode: policy.map(|policy| policy.spec.mode.to_string()),
-        attempts: first + retry,
-        first_tries: first,
-        retries: retry,
+        attempts: reached.total(),
+        first_tries: reached.first,
+        retries: reached.retries,
         suspected_retries: sum(count::SUSPECTED),
-        offered,
+        offered: Offered {
+            first_tries: offered.first,
+            retries: offered.retries,
+        },
+        requests: Requests {
+            sent: sum(count::REQUEST_FIRST) + sum(count::REQUEST_RETRY),
+            first_on_connection: sum(count::CARRIED),
+            unread: sum(count::UNREAD),
+            unreached: sum(count::UNREACHED),
+        },
         successes: parts
             .workloads
             .iter()
@@ -109,7 +116,7 @@ fn destination(
         denied_again: sum(count::DENIED_AGAIN),
         would_deny_succeeded: sum(count::WOULD_DENY_SUCCEEDED),
         would_deny_failed: sum(count::WOULD_DENY_FAILED),
-        amplification: ratio(first + retry, offered.first_tries),
+        amplification: ratio(reached.total(), offered.first),
         budget: budget(parts, policy, clock),
         endpoints: endpoints(parts, names, clock),
         breaker_moves: BreakerMoves {
@@ -159,7 +166,10 @@ fn failures(sum: impl Fn(usize) -> u64) -> Failures {
         unreachable: outcome(&sum, Outcome::Unreachable),
         reset: outcome(&sum, Outcome::Reset),
         no_answer: outcome(&sum, Outcome::NoAnswer),
-        status: BTreeMap::new(),
+        status: (0..STATUSES)
+            .map(|index| (name(index).to_owned(), sum(count::STATUS + index)))
+            .filter(|(_, count)| *count > 0)
+            .collect(),
     }
 }
 
@@ -174,6 +184,7 @@ fn reasons(sum: impl Fn(usize) -> u64, base: usize) -> Reasons {
         deadline: of(Reason::Deadline),
         attempts: of(Reason::Attempts),
         not_retryable: of(Reason::NotRetryable),
+        non_idempotent: of(Reason::NonIdempotent),
     }
 }
 
@@ -263,13 +274,16 @@ fn latency(parts: &Parts<'_>, percent: u64) -> Option<f64> {
 }
 
 fn workloads(parts: &Parts<'_>, names: &Names<'_>) -> Vec<Workload> {
-    let workload = |(id, ledger): &(u64, &WorkloadLedger)| Workload {
-        workload: names.workload(*id),
-        attempts: at(ledger, count::FIRST) + at(ledger, count::RETRY),
-        retries: at(ledger, count::RETRY),
-        denied: (0..REASONS)
-            .map(|reason| at(ledger, count::DENIED + reason))
-            .sum(),
+    let workload = |(id, ledger): &(u64, &WorkloadLedger)| {
+        let reached = Attempts::reached(|which| at(ledger, which));
+        Workload {
+            workload: names.workload(*id),
+            attempts: reached.total(),
+            retries: reached.retries,
+            denied: (0..REASONS)
+                .map(|reason| at(ledger, count::DENIED + reason))
+                .sum(),
+        }
     };
     let mut workloads: Vec<_> = parts.workloads.iter().map(workload).collect();
     workloads.sort_by(|a, b| a.workload.cmp(&b.workload));

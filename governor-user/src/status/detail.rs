@@ -63,6 +63,7 @@ fn lines(destination: &Destination) -> Vec<String> {
             destination.would_deny_succeeded, destination.would_deny_failed
         ));
     }
+    lines.extend(destination.requests.unjudged());
     let mut now = vec![format!("{} in flight", destination.concurrency.in_flight)];
     if let Some(limit) = destination.concurrency.limit {
         now.push(format!("limit {limit}"));

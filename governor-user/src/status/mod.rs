@@ -3,6 +3,7 @@
 //! [`model`] is the shape, [`build`] makes it from a snapshot of the ledgers and
 //! the names of things, [`mod@table`], [`mod@detail`] and [`mod@summary`] show it to people.
 
+mod attempts;
 mod build;
 mod clock;
 mod destination;

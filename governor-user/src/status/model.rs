@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use governor_core::verdict::REASONS;
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::orderlist::OrderShown;
@@ -106,6 +107,8 @@ pub struct Destination {
     pub suspected_retries: u64,
     /// Attempts, denied ones included.
     pub offered: Offered,
+    /// Requests on HTTP/1 connections.
+    pub requests: Requests,
     /// Attempts, or exchanges where they are seen, that went well.
     pub successes: u64,
     /// Those that did not.
@@ -148,6 +151,36 @@ pub struct Offered {
     pub retries: u64,
 }
 
+/// Requests on HTTP/1 connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Requests {
+    /// Those that reached the network.
+    pub sent: u64,
+    /// Those that are one attempt with their connect, refused ones included.
+    pub first_on_connection: u64,
+    /// Requests and connections that could not be read.
+    pub unread: u64,
+    /// Those that could not have been refused: no executor reaches their socket.
+    pub unreached: u64,
+}
+
+impl Requests {
+    /// What was let through unjudged, as people read it.
+    pub fn unjudged(&self) -> Option<String> {
+        let named = [
+            (self.unreached, "out of reach"),
+            (self.unread, "not readable"),
+        ];
+        let told: Vec<_> = named
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (!told.is_empty()).then(|| format!("requests let through: {}", told.join(", ")))
+    }
+}
+
 /// How attempts failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -174,15 +207,18 @@ impl Failures {
     }
 
     /// By name, as people read them.
-    pub fn named(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    pub fn named(&self) -> Vec<(String, u64)> {
+        let known = [
             ("refused", self.refused),
             ("timed out", self.timeout),
             ("unreachable", self.unreachable),
             ("reset", self.reset),
             ("not answered", self.no_answer),
-            ("bad status", self.status.values().sum()),
-        ]
+        ];
+        let known = known.map(|(name, count)| (name.to_owned(), count));
+        let answered = self.status.iter();
+        let answered = answered.map(|(code, count)| (format!("status {code}"), *count));
+        known.into_iter().chain(answered).collect()
     }
 }
 
@@ -204,8 +240,10 @@ pub struct Reasons {
     pub deadline: u64,
     /// The chain of tries is too long.
     pub attempts: u64,
-    /// Not to be retried.
+    /// The answer was not one to retry.
     pub not_retryable: u64,
+    /// It may have taken effect, and must not twice.
+    pub non_idempotent: u64,
 }
 
 impl Reasons {
@@ -215,7 +253,7 @@ impl Reasons {
     }
 
     /// By name, as people read them.
-    pub fn named(&self) -> [(&'static str, u64); 8] {
+    pub fn named(&self) -> [(&'static str, u64); REASONS] {
         [
             ("budget", self.budget),
             ("breaker", self.breaker),
@@ -225,6 +263,7 @@ impl Reasons {
             ("deadline", self.deadline),
             ("attempts", self.attempts),
             ("not retryable", self.not_retryable),
+            ("not idempotent", self.non_idempotent),
         ]
     }
 }

@@ -75,6 +75,7 @@ fn more(destination: &Destination) -> Vec<String> {
             "suspected retries",
         ));
     }
+    told.extend(destination.requests.unjudged());
     if let Some(amplification) = destination.amplification {
         told.push(format!("amplification {amplification:.2}"));
     }
@@ -92,14 +93,16 @@ fn more(destination: &Destination) -> Vec<String> {
 }
 
 /// `12 denied (10 breaker, 2 budget)`; nothing where there is nothing.
-pub(super) fn by_kind(what: &str, counts: &[(&str, u64)]) -> Option<String> {
+pub(super) fn by_kind<N: AsRef<str>>(what: &str, counts: &[(N, u64)]) -> Option<String> {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let kinds: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
     let kinds = match kinds.as_slice() {
         [] => return None,
-        [(name, _)] => (*name).to_owned(),
+        [(name, _)] => name.as_ref().to_owned(),
         kinds => {
-            let kinds = kinds.iter().map(|(name, count)| format!("{count} {name}"));
+            let kinds = kinds
+                .iter()
+                .map(|(name, count)| format!("{count} {}", name.as_ref()));
             kinds.collect::<Vec<_>>().join(", ")
         }
     };

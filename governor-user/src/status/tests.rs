@@ -136,6 +136,10 @@ fn the_json_has_the_keys_of_the_contract() {
         "/destinations/0/failures/status",
         "/destinations/0/denied/retryAfter",
         "/destinations/0/wouldDeny/notRetryable",
+        "/destinations/0/denied/nonIdempotent",
+        "/destinations/0/requests/sent",
+        "/destinations/0/requests/unread",
+        "/destinations/0/requests/unreached",
         "/destinations/0/deniedFirstTries",
         "/destinations/0/deniedAgain",
         "/destinations/0/wouldDenySucceeded",
@@ -152,6 +156,31 @@ fn the_json_has_the_keys_of_the_contract() {
     ] {
         assert!(json.pointer(path).is_some(), "{path} is missing in {json}");
     }
+}
+
+#[test]
+fn failed_answers_are_shown_by_code() {
+    let mut snapshot = refused();
+    let counts = &mut snapshot.workloads[0].1.counts;
+    counts[count::EXCHANGE + Outcome::Status as usize] = 15;
+    counts[count::STATUS + governor_core::status::index(503)] = 12;
+    counts[count::STATUS + governor_core::status::index(599)] = 3;
+    counts[count::UNREACHED] = 4;
+    let status = status(&snapshot);
+    let json = serde_json::to_value(&status).unwrap();
+    assert_eq!(
+        json.pointer("/destinations/0/failures/status"),
+        Some(&serde_json::json!({"503": 12, "5xx": 3}))
+    );
+    let summary = summary(&status);
+    assert!(
+        summary.contains("35 failed (20 refused, 12 status 503, 3 status 5xx)"),
+        "{summary}"
+    );
+    assert!(
+        summary.contains("requests let through: 4 out of reach"),
+        "{summary}"
+    );
 }
 
 #[test]

@@ -10,6 +10,16 @@ fn page() -> Page {
     let mut counts = [0; count::ALL];
     counts[count::FIRST] = 900;
     counts[count::RETRY] = 100;
+    counts[count::REQUEST_FIRST] = 2_000;
+    counts[count::REQUEST_RETRY] = 150;
+    counts[count::CARRIED] = 800;
+    counts[count::UNREACHED] = 4;
+    counts[count::UNREAD] = 1;
+    counts[count::EXCHANGE + Outcome::Status as usize] = 15;
+    counts[count::STATUS + governor_core::status::index(429)] = 2;
+    counts[count::STATUS + governor_core::status::index(503)] = 12;
+    counts[count::STATUS + governor_core::status::index(599)] = 1;
+    counts[count::DENIED + Reason::NonIdempotent as usize] = 6;
     counts[count::CONNECT + Outcome::NoAnswer as usize] = 3;
     counts[count::EXCHANGE + Outcome::Success as usize] = 850;
     counts[count::DENIED + Reason::RetryAfter as usize] = 4;
@@ -67,6 +77,16 @@ fn the_page_has_the_names_and_labels_of_the_contract() {
     for line in [
         r#"retry_governor_attempts_total{destination="auth",workload="/a.service",level="connect",kind="first"} 900"#,
         r#"retry_governor_attempts_total{destination="auth",workload="/a.service",level="connect",kind="retry"} 100"#,
+        r#"retry_governor_attempts_total{destination="auth",workload="/a.service",level="request",kind="first"} 2000"#,
+        r#"retry_governor_attempts_total{destination="auth",workload="/a.service",level="request",kind="retry"} 150"#,
+        r#"retry_governor_first_requests_total{destination="auth",workload="/a.service"} 800"#,
+        r#"retry_governor_unjudged_requests_total{destination="auth",workload="/a.service",cause="unreached"} 4"#,
+        r#"retry_governor_unjudged_requests_total{destination="auth",workload="/a.service",cause="unread"} 1"#,
+        r#"retry_governor_outcomes_total{destination="auth",workload="/a.service",level="request",outcome="status_4xx"} 2"#,
+        r#"retry_governor_outcomes_total{destination="auth",workload="/a.service",level="request",outcome="status_5xx"} 13"#,
+        r#"retry_governor_failed_answers_total{destination="auth",workload="/a.service",code="503"} 12"#,
+        r#"retry_governor_failed_answers_total{destination="auth",workload="/a.service",code="5xx"} 1"#,
+        r#"retry_governor_denied_total{destination="auth",workload="/a.service",reason="non_idempotent",mode="enforce"} 6"#,
         r#"retry_governor_outcomes_total{destination="auth",workload="/a.service",level="connect",outcome="no_answer"} 3"#,
         r#"retry_governor_outcomes_total{destination="auth",workload="/a.service",level="request",outcome="success"} 850"#,
         r#"retry_governor_denied_total{destination="auth",workload="/a.service",reason="retry_after",mode="enforce"} 4"#,

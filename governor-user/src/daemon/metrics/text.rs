@@ -5,6 +5,7 @@ use std::fmt::Error;
 
 use governor_core::key::loss;
 use governor_core::ledger::count;
+use governor_core::status::{STATUSES, name};
 use governor_core::verdict::{Outcome, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -41,6 +42,17 @@ impl Page {
 
 fn at(counts: &Counts, which: usize) -> u64 {
     counts.get(which).copied().unwrap_or(0)
+}
+
+/// Failed answers by class.
+fn status_classes(counts: &Counts) -> [(&'static str, u64); 2] {
+    let sum = |class: char| {
+        (0..STATUSES)
+            .filter(|index| name(*index).starts_with(class))
+            .map(|index| at(counts, count::STATUS + index))
+            .sum()
+    };
+    [("status_4xx", sum('4')), ("status_5xx", sum('5'))]
 }
 
 /// As a label: `retry_after`.
@@ -109,18 +121,35 @@ impl Page {
                 )
             })
         };
-        let kinds = [("first", count::FIRST), ("retry", count::RETRY)];
+        let kinds = [
+            ("connect", "first", count::FIRST),
+            ("connect", "retry", count::RETRY),
+            ("request", "first", count::REQUEST_FIRST),
+            ("request", "retry", count::REQUEST_RETRY),
+        ];
         counters(
             e,
             "attempts",
-            "Attempts that reached the network",
+            "Connects and requests that reached the network",
             rows().flat_map(|(d, w, counts)| {
-                kinds.map(|(kind, which)| {
-                    (
-                        [d, w, ("level", "connect"), ("kind", kind)],
-                        at(counts, which),
-                    )
+                kinds.map(|(level, kind, which)| {
+                    ([d, w, ("level", level), ("kind", kind)], at(counts, which))
                 })
+            }),
+        )?;
+        counters(
+            e,
+            "first_requests",
+            "Requests that are one attempt with their connect: attempts are connects + requests - these",
+            rows().map(|(d, w, counts)| ([d, w], at(counts, count::CARRIED))),
+        )?;
+        let causes = [("unreached", count::UNREACHED), ("unread", count::UNREAD)];
+        counters(
+            e,
+            "unjudged_requests",
+            "Requests let through: no executor reaches their socket, or they can not be read",
+            rows().flat_map(|(d, w, counts)| {
+                causes.map(|(cause, which)| ([d, w, ("cause", cause)], at(counts, which)))
             }),
         )?;
         let levels = [("connect", count::CONNECT), ("request", count::EXCHANGE)];
@@ -131,16 +160,30 @@ impl Page {
             rows().flat_map(|(d, w, counts)| {
                 levels.into_iter().flat_map(move |(level, base)| {
                     let count = move |outcome: Outcome| at(counts, base + outcome as usize);
-                    let seen = Outcome::ALL
+                    let known = Outcome::ALL
                         .into_iter()
-                        .filter(move |outcome| count(*outcome) > 0);
-                    seen.map(move |outcome| {
-                        (
-                            [d, w, ("level", level), ("outcome", outcome.name())],
-                            count(outcome),
-                        )
+                        .filter(|outcome| *outcome != Outcome::Status)
+                        .map(move |outcome| (outcome.name(), count(outcome)));
+                    let classes = match level {
+                        "request" => status_classes(counts),
+                        _ => [("", 0); 2],
+                    };
+                    let seen = known.chain(classes).filter(|(_, count)| *count > 0);
+                    seen.map(move |(outcome, count)| {
+                        ([d, w, ("level", level), ("outcome", outcome)], count)
                     })
                 })
+            }),
+        )?;
+        counters(
+            e,
+            "failed_answers",
+            "Answers that are failures, by code; the rest by class",
+            rows().flat_map(|(d, w, counts)| {
+                let seen =
+                    (0..STATUSES).map(|index| (name(index), at(counts, count::STATUS + index)));
+                seen.filter(|(_, count)| *count > 0)
+                    .map(move |(code, count)| ([d, w, ("code", code)], count))
             }),
         )?;
         let reasons = Reason::ALL.map(label);
