@@ -6,6 +6,7 @@
     reason = "what a test needs and cannot have fails it"
 )]
 
+pub mod executor;
 pub mod gate;
 pub mod hammer;
 pub mod host;
