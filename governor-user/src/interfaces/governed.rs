@@ -104,11 +104,19 @@ impl Interfaces {
         let chosen = self.choose(links);
         let mut lines = Vec::new();
         self.forget_the_lost();
-        let gone = self.attached.extract_if(.., |place, _| !chosen.contains(place));
+        let gone = self
+            .attached
+            .extract_if(.., |place, _| !chosen.contains(place));
         for (_, at) in gone {
-            lines.extend(at.executor.detach().err().map(|failure| failure.to_string()));
+            lines.extend(
+                at.executor
+                    .detach()
+                    .err()
+                    .map(|failure| failure.to_string()),
+            );
         }
-        self.failed.retain(|device, _| chosen.iter().any(|place| place.0 == *device));
+        self.failed
+            .retain(|device, _| chosen.iter().any(|place| place.0 == *device));
         for link in links {
             let new = ActHook::ALL.map(|hook| (link.index, hook));
             let new = new.into_iter().filter(|place| chosen.contains(place));
@@ -228,7 +236,9 @@ impl Interfaces {
             (_, Some(why)) => why.clone(),
             _ => "no interface is up".to_owned(),
         };
-        Some(format!("requests are counted, only connects refused: {why}"))
+        Some(format!(
+            "requests are counted, only connects refused: {why}"
+        ))
     }
 
     /// What is governed and what is out of reach, in one line.
@@ -236,11 +246,15 @@ impl Interfaces {
         if let Some(why) = self.nothing(governor) {
             return why;
         }
-        let mut devices: Vec<_> = self.attached.values().map(|at| at.device.as_str()).collect();
+        let mut devices: Vec<_> = self
+            .attached
+            .values()
+            .map(|at| at.device.as_str())
+            .collect();
         devices.dedup();
         let governed = match devices.as_slice() {
             [] => "requests are not refused: --interface none".to_owned(),
-            devices => format!("requests are refused at {}", list(devices)),
+            devices => format!("requests can be refused at {}", list(devices)),
         };
         let gaps: Vec<_> = self
             .gaps()

@@ -193,7 +193,10 @@ pub fn filters(device: u32, parent: u32) -> io::Result<Vec<Filter>> {
 /// The devices by which packets leave for the world, of either family. Asked as
 /// the way to an address of nobody: a router's million routes are not listed.
 pub fn uplinks() -> Vec<u32> {
-    let ways = [way(libc::AF_INET, &NOBODY_V4), way(libc::AF_INET6, &NOBODY_V6)];
+    let ways = [
+        way(libc::AF_INET, &NOBODY_V4),
+        way(libc::AF_INET6, &NOBODY_V6),
+    ];
     let mut devices: Vec<_> = ways.into_iter().flatten().collect();
     devices.sort_unstable();
     devices.dedup();
@@ -292,7 +295,8 @@ fn at(body: &[u8], offset: usize) -> Option<u32> {
 
 fn text(value: &[u8]) -> String {
     let end = value.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(value.get(..end.unwrap_or(value.len())).unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(value.get(..end.unwrap_or(value.len())).unwrap_or_default())
+        .into_owned()
 }
 
 fn link(body: &[u8]) -> Option<Link> {

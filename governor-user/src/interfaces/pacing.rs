@@ -104,7 +104,11 @@ mod tests {
 
     #[test]
     fn only_fq_delays() {
-        let links = [link(2, Kind::Other), link(3, Kind::Other), link(4, Kind::Other)];
+        let links = [
+            link(2, Kind::Other),
+            link(3, Kind::Other),
+            link(4, Kind::Other),
+        ];
         let qdiscs = [qdisc(2, "fq"), qdisc(3, "fq_codel"), qdisc(4, "noqueue")];
         assert_eq!(paced_of(&links, &qdiscs, &[]), [2]);
     }

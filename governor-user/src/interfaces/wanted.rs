@@ -67,12 +67,18 @@ impl Wanted {
             let Some(link) = links.iter().find(|link| link.name == *name) else {
                 let there: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
                 let why = "there is no such interface in this network namespace";
-                return Err(Failure::new(Exit::Usage, format!("--interface {name}"), why)
-                    .hint(format!("there are: {}", there.join(", "))));
+                return Err(
+                    Failure::new(Exit::Usage, format!("--interface {name}"), why)
+                        .hint(format!("there are: {}", there.join(", "))),
+                );
             };
             if !link.layer.has_ethernet_header() {
                 let why = "its packets have no Ethernet header: requests can't be refused there";
-                return Err(Failure::new(Exit::Usage, format!("--interface {name}"), why));
+                return Err(Failure::new(
+                    Exit::Usage,
+                    format!("--interface {name}"),
+                    why,
+                ));
             }
         }
         Ok(())
