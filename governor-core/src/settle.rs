@@ -212,7 +212,9 @@ fn asked_to_wait<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) {
     }
     let pushback = &l.workload.pushback;
     if status::is_pushback(e.status) {
-        if e.retry_after != 0 {
+        // Not where the answer is a governor's own, which is no outcome (I1).
+        let answered = p.outcome::<C>(e.status) as u32 == e.outcome as u32;
+        if answered && e.retry_after != 0 {
             let wait = Millis(e.retry_after as u64);
             pushback.asked(p, e.now.stamp(), wait);
         }

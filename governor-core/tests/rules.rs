@@ -341,6 +341,20 @@ fn a_success_ends_the_waiting() {
 }
 
 #[test]
+fn a_refusal_of_a_governor_asks_nobody_to_wait() {
+    let requests = with(|_| ());
+    let sent = requests.send(0, at(100), get(1));
+    requests.answer(&sent, at(110), 503);
+    let relayed = requests.send(0, at(200), get(2));
+    let ours = Answer {
+        outcome: Outcome::Cancelled,
+        ..wait(&requests, 503, 5_000)
+    };
+    requests.end(&relayed, at(210), ours, 0);
+    requests.send(0, at(220), get(1));
+}
+
+#[test]
 fn an_answer_that_asks_for_no_wait_ends_none() {
     let requests = with(|_| ());
     let [one, other] = [1, 2].map(|fingerprint| requests.send(0, at(100), get(fingerprint)));

@@ -265,7 +265,10 @@ fn over_with(record: &mut Record, now: Nanos, outcome: Outcome, began: u64) {
     thread_ended(record, now, outcome);
     verdict::end(record, now, Level::Exchange, outcome, began);
     if record.has(flag::REQUEST) {
-        chains::chain_ended(record, now.0, outcome as u32);
+        // What audit would have denied never feeds the law (I9).
+        if !record.has(flag::WOULD_DENY) {
+            chains::chain_ended(record, now.0, outcome as u32);
+        }
         record.flags &= !flag::REQUEST;
     }
 }
@@ -346,7 +349,10 @@ fn unconnected(ctx: &SockOpsContext, record: &Record, now: Nanos) -> Outcome {
 #[inline(always)]
 pub fn thread_ended(record: &mut Record, now: Nanos, outcome: Outcome) {
     let success = matches!(outcome, Outcome::Success);
-    if matches!(outcome, Outcome::Cancelled) || success && record.has(flag::TOLD) {
+    // A failed answer is no reason to suspect the thread's next connect: what
+    // it sends on it says more.
+    let says_nothing = matches!(outcome, Outcome::Cancelled | Outcome::Status);
+    if says_nothing || success && record.has(flag::TOLD) {
         return;
     }
     if success {

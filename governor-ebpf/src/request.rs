@@ -11,7 +11,7 @@ use governor_core::{
     judge::{Attempt, Decision},
     key::{Config, EXEMPT, loss},
     ledger::EndpointLedger,
-    params::Params,
+    params::{Params, mode},
     record::{Exchange, Record, flag},
     rules::{Repeat, said},
     units::{Millis, Nanos},
@@ -89,8 +89,10 @@ fn carry_out(
         tell(record, endpoint, packed, now);
     }
     go(record, decision, now);
-    request_sent(p, record, now.0);
-    if Evidence::from_number(record.evidence).refuses() {
+    if !record.has(flag::WOULD_DENY) {
+        request_sent(p, record, now.0);
+    }
+    if p.mode == mode::ENFORCE && Evidence::from_number(record.evidence).refuses() {
         pace(p, record, now);
     }
     false
