@@ -15,7 +15,7 @@ use governor_core::{
     record::Record,
 };
 
-use crate::{read, socket};
+use crate::{egress::read_request, ingress::read_answer, socket};
 
 /// The sample follows an Ethernet header.
 const OFFSET: u32 = 14;
@@ -52,8 +52,8 @@ fn try_sample(skb: *mut __sk_buff) -> Option<()> {
         record.answer.begin();
     }
     let taken = match what & !what::ANEW {
-        what::REQUEST => read::request(skb, PAYLOAD, len, &mut record.request),
-        what::ANSWER => read::answer(skb, PAYLOAD, len, &mut record.answer),
+        what::REQUEST => read_request(skb, PAYLOAD, len, &raw mut record.request),
+        what::ANSWER => read_answer(skb, PAYLOAD, len, &raw mut record.answer),
         _ => 0,
     };
     store(skb, TAKEN, &taken)?;

@@ -17,12 +17,13 @@ use kernel::{Kernel, shipped};
 /// The kernel gives up at a million.
 const CEILING: u32 = 500_000;
 
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     "act_egress",
     "act_ingress",
     "connect4",
     "connect6",
     "law",
+    "sample",
     "skb_egress",
     "skb_ingress",
     "sock_ops",
