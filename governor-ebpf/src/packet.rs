@@ -12,7 +12,7 @@ use aya_ebpf::{
         bpf_skb_load_bytes, bpf_skb_store_bytes,
     },
 };
-use governor_core::refusal::{LONGEST, Refusal};
+use governor_core::refusal::{LONGEST, Refusal, SECONDS};
 
 const LINK: u32 = 14;
 const IPV4: u16 = 0x0800;
@@ -170,7 +170,7 @@ impl Packet {
     ) -> Result<(), Failed> {
         // SAFETY: null, or a reference of the caller's.
         let answer = unsafe { answer.as_ref() };
-        let body = answer.map_or(0, |it| it.length);
+        let body = answer.map_or(0, |it| it.text.length);
         let length = TRANSPORT + body;
         let end = self.transport + self.extension + length;
         // SAFETY: the kernel's context. Cuts the payload, or grows the packet; it
@@ -234,13 +234,13 @@ impl Packet {
         ];
         store(skb, self.transport, &tcp)?;
         if let Some(answer) = answer {
-            let length = within::<{ LONGEST as u32 - 1 }>(answer.length);
+            let length = within::<{ LONGEST as u32 - 1 }>(answer.text.length);
             // SAFETY: the answer has as many bytes, the packet as much room.
             let failed = unsafe {
                 bpf_skb_store_bytes(
                     skb,
                     self.transport + TRANSPORT,
-                    answer.words.as_ptr().cast(),
+                    answer.text.words.as_ptr().cast(),
                     length,
                     0,
                 )
@@ -248,6 +248,7 @@ impl Packet {
             if failed != 0 {
                 return None;
             }
+            store(skb, self.transport + TRANSPORT + SECONDS, &answer.seconds)?;
         }
         let checksum = if is_partial(skb, self.transport + CHECKSUM)? {
             // The device, or nobody, adds the rest.
@@ -255,7 +256,7 @@ impl Packet {
         } else {
             sum = sum_of(&tcp, sum);
             if let Some(answer) = answer {
-                sum = sum_of(&answer.words, sum);
+                sum = sum_of(&answer.text.words, sum_of(&[answer.seconds], sum));
             }
             !fold(sum)
         };

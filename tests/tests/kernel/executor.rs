@@ -1,6 +1,7 @@
 //! The programs of tc alone, on devices of the test's own namespaces. What the judge writes into a
 //! socket's record, the test writes: the record is reached by the socket's descriptor.
 
+use std::fs;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
@@ -41,6 +42,25 @@ pub enum Means {
     Tcx,
     /// A filter of the clsact queue, which gives way to any link.
     Clsact,
+}
+
+impl Means {
+    /// All that this kernel has, the usual one first.
+    pub fn of_this_kernel() -> &'static [Self] {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split('.').map(|it| it.parse::<u32>().unwrap_or(0));
+        let has_links = numbers.next() >= Some(7) || numbers.next() >= Some(6);
+        if has_links {
+            &[Self::Tcx, Self::Clsact]
+        } else {
+            &[Self::Clsact]
+        }
+    }
+
+    /// The usual one.
+    pub fn usual() -> Self {
+        Self::of_this_kernel()[0]
+    }
 }
 
 /// The loaded programs and what is attached. Dropped, they are gone.

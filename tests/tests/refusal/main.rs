@@ -6,6 +6,7 @@
     reason = "what a test needs and cannot have fails it"
 )]
 
+mod clients;
 #[path = "../kernel/mod.rs"]
 mod kernel;
 mod path;
@@ -134,7 +135,7 @@ fn post(length: usize) -> Vec<u8> {
 
 #[test]
 fn a_refused_request_is_answered_503_wherever_it_is_met() {
-    for means in [Means::Tcx, Means::Clsact] {
+    for &means in Means::of_this_kernel() {
         for (way, address) in EVERYWHERE {
             let mut path = Path::new(way, means);
             let record = refusal(Reason::Budget, 1);
@@ -148,7 +149,7 @@ fn a_refused_request_is_answered_503_wherever_it_is_met() {
 
 #[test]
 fn the_answer_says_why_and_when_to_come_back() {
-    let mut path = Path::new(Way::Loopback, Means::Tcx);
+    let mut path = Path::new(Way::Loopback, Means::usual());
     for (reason, seconds, why) in [
         (Reason::Breaker, 5, "breaker"),
         (Reason::RetryAfter, 30, "retry-after"),
@@ -164,7 +165,7 @@ fn the_answer_says_why_and_when_to_come_back() {
 #[test]
 fn a_request_with_a_large_body_is_answered_once_and_none_of_it_arrives() {
     for (way, address) in EVERYWHERE {
-        let mut path = Path::new(way, Means::Tcx);
+        let mut path = Path::new(way, Means::usual());
         for length in [3_000, 200_000, 5_000_000] {
             let record = refusal(Reason::Concurrency, 1);
             let Refused { heard, took } = refused(&mut path, address, &record, &post(length));
@@ -182,7 +183,7 @@ fn a_request_with_a_large_body_is_answered_once_and_none_of_it_arrives() {
 #[test]
 fn a_body_that_follows_its_head_by_itself_does_not_arrive_either() {
     for (way, address) in EVERYWHERE {
-        let mut path = Path::new(way, Means::Tcx);
+        let mut path = Path::new(way, Means::usual());
         let mut connection = path.connect(address);
         let record = refusal(Reason::Budget, 1);
         path.executor.refuse(&connection.caller, &record);
@@ -203,7 +204,7 @@ fn a_body_that_follows_its_head_by_itself_does_not_arrive_either() {
 #[test]
 fn a_request_in_pieces_is_refused_at_its_last_one() {
     for (way, address) in EVERYWHERE {
-        let mut path = Path::new(way, Means::Tcx);
+        let mut path = Path::new(way, Means::usual());
         let mut connection = path.connect(address);
         let (first, rest) = REQUEST.split_at(9);
         connection.caller.write_all(first).unwrap();
@@ -223,7 +224,7 @@ fn a_request_in_pieces_is_refused_at_its_last_one() {
 #[test]
 fn an_answer_that_is_lost_is_given_again() {
     for (way, address) in EVERYWHERE {
-        let mut path = Path::new(way, Means::Tcx);
+        let mut path = Path::new(way, Means::usual());
         let mut connection = path.connect(address);
         let record = refusal(Reason::Budget, 1);
         path.executor.refuse(&connection.caller, &record);
@@ -244,7 +245,7 @@ fn an_answer_that_is_lost_is_given_again() {
 
 #[test]
 fn a_caller_that_loops_is_answered_at_its_retransmission() {
-    for means in [Means::Tcx, Means::Clsact] {
+    for &means in Means::of_this_kernel() {
         for (way, address) in EVERYWHERE {
             let mut path = Path::new(way, means);
             for request in [REQUEST.to_vec(), post(200_000)] {
@@ -266,7 +267,7 @@ fn a_caller_that_loops_is_answered_at_its_retransmission() {
 #[test]
 fn where_a_policy_says_so_both_ends_are_reset() {
     for (way, address) in EVERYWHERE {
-        let mut path = Path::new(way, Means::Tcx);
+        let mut path = Path::new(way, Means::usual());
         for request in [REQUEST.to_vec(), post(200_000)] {
             let mut connection = path.connect(address);
             let mut record = refusal(Reason::Budget, 1);
@@ -289,7 +290,7 @@ fn where_a_policy_says_so_both_ends_are_reset() {
 #[test]
 fn what_is_not_refused_passes_unchanged() {
     for (way, address) in EVERYWHERE {
-        let mut path = Path::new(way, Means::Tcx);
+        let mut path = Path::new(way, Means::usual());
         let mut connection = path.connect(address);
         for _ in 0..3 {
             connection.exchange();
@@ -312,7 +313,7 @@ fn what_is_not_refused_passes_unchanged() {
 #[test]
 fn a_socket_that_nobody_governs_is_left_alone() {
     for (way, address) in EVERYWHERE {
-        let path = Path::new(way, Means::Tcx);
+        let path = Path::new(way, Means::usual());
         let mut connection = path.dial(address);
         connection.exchange();
         assert_eq!(path.executor.record(&connection.caller), Record::zeroed());
@@ -323,7 +324,7 @@ fn a_socket_that_nobody_governs_is_left_alone() {
 #[test]
 fn other_programs_on_the_same_hook_still_run() {
     let _counting = enable_stats(Stats::RunTime).unwrap();
-    for means in [Means::Tcx, Means::Clsact] {
+    for &means in Means::of_this_kernel() {
         for (way, address) in EVERYWHERE {
             let mut path = Path::new(way, means);
             let witness = path.witness(means);
