@@ -71,20 +71,25 @@ macro_rules! headers {
 
 headers! {
     // Clocks and signatures: new at each sending.
-    VOLATILE: "date" "x-amz-date" "authorization" "proxy-authorization" "x-amz-security-token" "dpop";
+    VOLATILE: "date" "x-amz-date" "authorization" "proxy-authorization" "x-amz-security-token" "dpop"
+        "signature" "signature-input";
     // Belong to the connection, which may be another.
     VOLATILE: "connection" "keep-alive" "proxy-connection" "expect" "te";
     // Belong to the hop or to the span, which tracing opens for each try.
     VOLATILE: "tracestate" "baggage" "b3" "x-b3-traceid" "x-b3-spanid" "x-b3-parentspanid"
         "x-b3-sampled" "x-b3-flags" "uber-trace-id" "x-cloud-trace-context" "x-amzn-trace-id"
         "x-datadog-trace-id" "x-datadog-parent-id" "x-datadog-sampling-priority"
-        "x-datadog-origin" "x-datadog-tags" "sentry-trace" "newrelic" "elastic-apm-traceparent"
+        "x-datadog-origin" "x-datadog-tags" "sentry-trace" "newrelic" "x-newrelic-transaction"
+        "elastic-apm-traceparent" "x-dynatrace" "x-instana-t" "x-instana-s" "x-instana-l" "sw8"
+        "sw8-correlation" "sw8-x" "ot-tracer-traceid" "ot-tracer-spanid" "ot-tracer-sampled"
         "x-ot-span-context" "grpc-trace-bin" "x-envoy-decorator-operation";
     // Given anew to each sending by some, kept by none that says so.
     VOLATILE: "x-correlation-id" "request-id" "correlation-id" "x-trace-id"
-        "x-client-request-id";
+        "x-client-request-id" "postman-token";
+    // Tells of the requests before.
+    VOLATILE: "x-stripe-client-telemetry";
     // Say why it is tried again, or what is left of the time for it.
-    VOLATILE: "x-envoy-is-timeout-retry" "x-slack-retry-reason" "x-cloudtasks-taskretryreason"
+    VOLATILE: "x-envoy-is-timeout-retry" "amz-sdk-retry" "x-slack-retry-reason" "x-cloudtasks-taskretryreason"
         "x-cloudtasks-taskpreviousresponse" "x-cloudtasks-tasketa"
         "finagle-ctx-com.twitter.finagle.deadline";
     // Named for it, and generated once for an operation (facts of the SDKs).
