@@ -20,7 +20,7 @@ use core::{
 };
 
 use aya_ebpf::{
-    bindings::{__sk_buff, BPF_F_INGRESS, TC_ACT_SHOT, TC_ACT_UNSPEC},
+    bindings::{__sk_buff, BPF_F_INGRESS, TC_ACT_SHOT, TC_ACT_UNSPEC, bpf_sock},
     helpers::{
         bpf_ktime_get_ns,
         generated::{bpf_clone_redirect, bpf_skb_set_tstamp},
@@ -58,11 +58,10 @@ const LONGEST_DELAY: u64 = 2_000_000_000;
 #[classifier]
 pub fn act_egress(ctx: TcContext) -> i32 {
     let skb = ctx.skb.skb;
-    // SAFETY: the kernel's context.
-    let loopback = unsafe { (*skb).ifindex } == LOOPBACK;
     // What goes back is received here; on lo it is sent again: injected, its
     // source would be one of our own addresses, which the kernel takes for forged.
-    act(skb, if loopback { 0 } else { BPF_F_INGRESS as u64 })
+    let back = if on_loopback(skb) { 0 } else { BPF_F_INGRESS };
+    act(skb, back as u64)
 }
 
 /// A packet comes from a pod, seen at the host's end of its veth.
@@ -87,8 +86,9 @@ fn act(skb: *mut __sk_buff, back: u64) -> i32 {
     if flags & (flag::REACHED | flag::REFUSED) == flag::REACHED && record.not_before == 0 {
         return NEXT;
     }
-    let Some(mut packet) = Packet::read(skb) else {
-        // Not marked as reached: where we can not read, nothing is refused.
+    let packet = Packet::read(skb).filter(|it| !on_loopback(skb) || is_untranslated(sk, it));
+    let Some(mut packet) = packet else {
+        // Not marked as reached: what can not be answered is not refused.
         if flags & flag::REFUSED != 0 {
             lost(loss::NOT_ANSWERED);
         }
@@ -104,12 +104,29 @@ fn act(skb: *mut __sk_buff, back: u64) -> i32 {
     NEXT
 }
 
+#[inline(always)]
+fn on_loopback(skb: *mut __sk_buff) -> bool {
+    // SAFETY: the kernel's context.
+    unsafe { (*skb).ifindex == LOOPBACK }
+}
+
+/// Whether a packet goes where its socket has connected to. A packet sent on lo
+/// keeps what NAT knows of it, and so does an answer made of it: it would be
+/// translated like a packet to the server, and be lost. Elsewhere the kernel
+/// forgets that on the way.
+#[inline(always)]
+fn is_untranslated(sk: *mut bpf_sock, packet: &Packet) -> bool {
+    // SAFETY: not null, from the kernel, held by the packet.
+    unsafe { packet.is_for((*sk).dst_ip4, &(*sk).dst_ip6, (*sk).dst_port) }
+}
+
 /// A packet of a socket with a refused request.
 #[inline(always)]
 fn refuse(skb: *mut __sk_buff, record: &mut Record, packet: &mut Packet, back: u64) -> i32 {
     let begins = packet.sequence.wrapping_sub(record.refused) as i32;
     let end = packet.end();
-    if packet.flags & tcp::RST != 0 {
+    if packet.flags & (tcp::RST | tcp::SYN) != 0 {
+        // Payload with a SYN (fast open) is not ours to answer: no connection yet.
         return NEXT;
     }
     if end == packet.sequence {

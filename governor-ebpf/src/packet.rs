@@ -32,6 +32,8 @@ const CHECKSUM: u32 = 16;
 pub mod flag {
     /// The sender has no more to say.
     pub const FIN: u8 = 1;
+    /// The connection begins.
+    pub const SYN: u8 = 2;
     /// The connection is void.
     pub const RST: u8 = 4;
     /// What came is to be passed on at once.
@@ -157,6 +159,19 @@ impl Packet {
     pub fn end(&self) -> u32 {
         let fin = (self.flags & flag::FIN) as u32;
         self.sequence.wrapping_add(self.payload).wrapping_add(fin)
+    }
+
+    /// Whether it goes to this address, of its family, and this port, all in
+    /// network order.
+    #[inline(always)]
+    pub fn is_for(&self, v4: u32, v6: &[u32; 4], port: u16) -> bool {
+        let [d0, d1, d2, d3] = self.destination;
+        let address = if self.transport == LINK + 20 {
+            d0 == v4
+        } else {
+            d0 == v6[0] && d1 == v6[1] && d2 == v6[2] && d3 == v6[3]
+        };
+        address && self.ports[1] == port
     }
 
     /// Makes the packet anew in its buffer, with an answer or without payload.

@@ -1,10 +1,12 @@
 //! The programs of tc alone, on devices of the test's own namespaces. What the judge writes into a
 //! socket's record, the test writes: the record is reached by the socket's descriptor.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use aya::Ebpf;
 use aya::maps::{MapData, SkStorage};
@@ -12,14 +14,14 @@ use aya::programs::tc::{
     NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, qdisc_add_clsact,
 };
 use aya::programs::{LinkOrder, SchedClassifier};
-use bytemuck::Zeroable;
+use bytemuck::{Pod, Zeroable};
 use governor_core::key::map;
 use governor_core::record::{Record, flag};
 use governor_core::verdict::Reason;
 use governor_tests::bench::empty;
 use governor_tests::netns::Netns;
 
-use super::{Kernel, Wire};
+use super::{Kernel, Wire, now};
 
 /// From linux/tcp.h.
 const SEND_QUEUE: libc::c_int = 2;
@@ -129,6 +131,25 @@ impl Executor {
         );
     }
 
+    /// Holds back what the socket sends next, from now on.
+    pub fn hold(&mut self, socket: &TcpStream, delay: Duration) {
+        let record = Record {
+            not_before: now() + u64::try_from(delay.as_nanos()).unwrap(),
+            ..self.record(socket)
+        };
+        self.set(socket, &record);
+    }
+
+    /// Tells that a device's queue keeps times.
+    pub fn paces(&mut self, netns: &Netns, device: &str) {
+        let device = CString::new(device).unwrap();
+        // SAFETY: a string that ends with a zero.
+        let index = netns.run(|| unsafe { libc::if_nametoindex(device.as_ptr()) });
+        assert!(index > 0, "{device:?}: {}", io::Error::last_os_error());
+        let mut paced = self.kernel.table_mut::<u32, u32>(map::PACED);
+        paced.insert(Wire(index), Wire(1), 0).unwrap();
+    }
+
     /// The socket's record; zeroes where it has none.
     pub fn record(&self, socket: &TcpStream) -> Record {
         let map = self.kernel.0.map(map::RECORDS).unwrap();
@@ -219,21 +240,33 @@ fn attach(
 pub fn next_sequence(socket: &TcpStream) -> u32 {
     set_option(socket, libc::TCP_REPAIR, REPAIR_ON);
     set_option(socket, libc::TCP_REPAIR_QUEUE, SEND_QUEUE);
-    let mut sequence = 0u32;
-    let mut length = libc::socklen_t::try_from(size_of::<u32>()).unwrap();
+    let sequence = option(socket, libc::TCP_QUEUE_SEQ);
+    set_option(socket, libc::TCP_REPAIR, REPAIR_OFF_WITHOUT_PROBE);
+    sequence
+}
+
+/// Segments that a socket sent again.
+pub fn retransmissions(socket: &TcpStream) -> u32 {
+    // Words of 32 bits but for the first two; the wanted one is the last of Linux 2.6.
+    let info: [u32; 26] = option(socket, libc::TCP_INFO);
+    info[25]
+}
+
+fn option<T: Pod>(socket: &TcpStream, name: libc::c_int) -> T {
+    let mut value = T::zeroed();
+    let mut length = libc::socklen_t::try_from(size_of::<T>()).unwrap();
     // SAFETY: both out-parameters are alive, and as large as said.
     let failed = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_TCP,
-            libc::TCP_QUEUE_SEQ,
-            (&raw mut sequence).cast(),
+            name,
+            (&raw mut value).cast(),
             &raw mut length,
         )
     };
     assert_eq!(failed, 0, "{}", io::Error::last_os_error());
-    set_option(socket, libc::TCP_REPAIR, REPAIR_OFF_WITHOUT_PROBE);
-    sequence
+    value
 }
 
 fn set_option(socket: &TcpStream, name: libc::c_int, value: libc::c_int) {

@@ -9,6 +9,7 @@
 mod clients;
 #[path = "../kernel/mod.rs"]
 mod kernel;
+mod pacing;
 mod path;
 
 use std::io::{ErrorKind, Read, Write};
@@ -29,17 +30,21 @@ const REQUEST: &[u8] = b"GET /orders HTTP/1.1\r\nHost: shop\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// Unnoticed on a quiet machine; less than the first retransmission of a lost packet.
 const AT_ONCE: Duration = Duration::from_millis(150);
-const EVERYWHERE: [(Way, Address); 10] = [
+const EVERYWHERE: [(Way, Address); 14] = [
     (Way::Loopback, Address::V4),
     (Way::Loopback, Address::V6),
     (Way::Pod, Address::V4),
     (Way::Pod, Address::V6),
     (Way::Pod, Address::ServiceV4),
     (Way::Pod, Address::ServiceV6),
+    (Way::Pod, Address::OwnServiceV4),
+    (Way::Pod, Address::OwnServiceV6),
     (Way::Host, Address::V4),
     (Way::Host, Address::V6),
     (Way::Host, Address::ServiceV4),
     (Way::Host, Address::ServiceV6),
+    (Way::Host, Address::OwnServiceV4),
+    (Way::Host, Address::OwnServiceV6),
 ];
 
 fn answer(why: &str, seconds: u32) -> String {
@@ -317,6 +322,18 @@ fn a_socket_that_nobody_governs_is_left_alone() {
         let mut connection = path.dial(address);
         connection.exchange();
         assert_eq!(path.executor.record(&connection.caller), Record::zeroed());
+    }
+}
+
+/// On lo a packet keeps what NAT knows of it, and an answer made of it would be translated like a
+/// packet to the server. So it counts as out of reach, and nothing is refused there.
+#[test]
+fn a_caller_whose_own_namespace_translates_to_loopback_is_out_of_reach() {
+    for address in [Address::OwnServiceV4, Address::OwnServiceV6] {
+        let mut path = Path::new(Way::Loopback, Means::usual());
+        let mut connection = path.connect(address);
+        connection.exchange();
+        assert!(!path.executor.record(&connection.caller).has(flag::REACHED));
     }
 }
 

@@ -14,6 +14,8 @@ use crate::kernel::executor::{Executor, Hook, Means, Witness};
 const PORT: u16 = 8080;
 /// Addresses of a service that only the router knows, and their port.
 const SERVICE: [&str; 2] = ["10.96.0.1", "fd96::1"];
+/// Addresses of a service that the caller's own namespace replaces.
+const OWN_SERVICE: [&str; 2] = ["10.97.0.1", "fd97::1"];
 const SERVICE_PORT: u16 = 80;
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -39,6 +41,11 @@ pub enum Address {
     ServiceV4,
     /// As above.
     ServiceV6,
+    /// That of a service, which the caller's own namespace replaces: a host with its services, a
+    /// pod with a sidecar.
+    OwnServiceV4,
+    /// As above.
+    OwnServiceV6,
 }
 
 /// A caller's namespace, a server's, perhaps a router between them.
@@ -62,6 +69,11 @@ impl Path {
         let caller = Netns::create();
         if way == Way::Loopback {
             executor.attach(&caller, "lo", Hook::Egress, means);
+            for address in OWN_SERVICE {
+                ip(&caller, &format!("address add {address} dev lo"));
+            }
+            let [v4, v6] = ["127.0.0.1", "::1"].map(|it| it.parse().unwrap());
+            nft(&caller, &own_service(v4, v6));
             return Self {
                 executor,
                 caller,
@@ -79,6 +91,7 @@ impl Path {
             ip(netns, &format!("-6 route add default via {}", via.v6));
         }
         nft(&router, &service(outer.right.v4, outer.right.v6));
+        nft(&caller, &own_service(outer.right.v4, outer.right.v6));
         match way {
             Way::Host => executor.attach(&router, &inner.right.device, Hook::Ingress, means),
             _ => executor.attach(&caller, &inner.left.device, Hook::Egress, means),
@@ -107,6 +120,18 @@ impl Path {
         }
     }
 
+    /// Gives the last device on the caller's side a queue that keeps times, and tells the executor.
+    pub fn queue_with_times(&mut self) {
+        let (router, _, [inner, outer]) = self.server.as_ref().unwrap();
+        let (last, queued, met) = match self.way {
+            Way::Host => (router, &outer.left, (router, &inner.right)),
+            _ => (&self.caller, &inner.left, (&self.caller, &inner.left)),
+        };
+        let arguments = ["qdisc", "add", "dev", &queued.device, "root", "fq"];
+        run(last, "tc", &arguments, "");
+        self.executor.paces(met.0, &met.1.device);
+    }
+
     /// Where the server listens, and where it is called.
     pub fn addresses(&self, address: Address) -> (SocketAddr, SocketAddr) {
         let own = |v6: bool| -> IpAddr {
@@ -118,14 +143,19 @@ impl Path {
             }
         };
         let listens = SocketAddr::new(
-            own(matches!(address, Address::V6 | Address::ServiceV6)),
+            own(matches!(
+                address,
+                Address::V6 | Address::ServiceV6 | Address::OwnServiceV6
+            )),
             PORT,
         );
-        let service = |which: usize| SocketAddr::new(SERVICE[which].parse().unwrap(), SERVICE_PORT);
+        let service = |name: &str| SocketAddr::new(name.parse().unwrap(), SERVICE_PORT);
         let called = match address {
             Address::V4 | Address::V6 => listens,
-            Address::ServiceV4 => service(0),
-            Address::ServiceV6 => service(1),
+            Address::ServiceV4 => service(SERVICE[0]),
+            Address::ServiceV6 => service(SERVICE[1]),
+            Address::OwnServiceV4 => service(OWN_SERVICE[0]),
+            Address::OwnServiceV6 => service(OWN_SERVICE[1]),
         };
         (listens, called)
     }
@@ -206,6 +236,20 @@ fn service(v4: IpAddr, v6: IpAddr) -> String {
             chain forward {{
                 type filter hook forward priority filter;
                 ct state invalid counter name invalid drop
+            }}
+        }}"
+    )
+}
+
+/// The same where the caller is.
+fn own_service(v4: IpAddr, v6: IpAddr) -> String {
+    let [service_v4, service_v6] = OWN_SERVICE;
+    format!(
+        "table inet own {{
+            chain nat {{
+                type nat hook output priority -100;
+                ip daddr {service_v4} tcp dport {SERVICE_PORT} dnat ip to {v4}:{PORT}
+                ip6 daddr {service_v6} tcp dport {SERVICE_PORT} dnat ip6 to [{v6}]:{PORT}
             }}
         }}"
     )
