@@ -24,6 +24,17 @@ pub enum Paid {
     Retry = 1,
 }
 
+impl Paid {
+    /// As what the attempt is counted: what was charged as a retry is one.
+    #[inline(always)]
+    const fn kind(self, a: &Attempt) -> Kind {
+        match self {
+            Self::First => a.kind(),
+            Self::Retry => Kind::Retry,
+        }
+    }
+}
+
 /// Why a request is not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unjudged {
@@ -50,16 +61,17 @@ pub fn carried<C: Cell>(
     l: &Ledgers<'_, C>,
     orders: &Orders<'_>,
 ) -> Decision {
-    offered(a, l);
+    let kind = paid.kind(a);
+    offered(a, kind, l);
     carry(paid, l);
     if p.mode == mode::DISABLED {
-        l.workload.bump(reached(a));
+        l.workload.bump(reached(a.level, kind));
         return Decision::Watch;
     }
     match again(p, a, paid, l, orders) {
         Some(reason) => decide(p, a, l, Verdict::Deny(reason)),
         None => {
-            l.workload.bump(reached(a));
+            l.workload.bump(reached(a.level, kind));
             l.workload.limiter.enter_unasked(a.now);
             Decision::Go
         }
@@ -69,25 +81,25 @@ pub fn carried<C: Cell>(
 /// Counts a request that is not judged, and takes its place in flight.
 #[inline(always)]
 pub fn passed<C: Cell>(p: &Params, a: &Attempt, why: Unjudged, l: &Ledgers<'_, C>) -> Decision {
-    offered(a, l);
     if matches!(why, Unjudged::Unreached | Unjudged::UnreachedFirst(_)) {
         l.workload.bump(count::UNREACHED);
     }
-    let new = match why {
-        Unjudged::Unreached => true,
+    let (kind, new) = match why {
+        Unjudged::Unreached => (a.kind(), true),
         Unjudged::UnreachedFirst(paid) | Unjudged::Probe(paid) | Unjudged::Apart(paid) => {
             carry(paid, l);
-            false
+            (paid.kind(a), false)
         }
     };
-    l.workload.bump(reached(a));
+    offered(a, kind, l);
+    l.workload.bump(reached(a.level, kind));
     if p.mode == mode::DISABLED {
         return Decision::Watch;
     }
     if matches!(why, Unjudged::Apart(_)) {
         return Decision::Go;
     }
-    if new && matches!(a.kind(), Kind::First) {
+    if new && matches!(kind, Kind::First) {
         l.destination.budget.first_try(p, a.now);
     }
     l.workload.limiter.enter_unasked(a.now);

@@ -173,9 +173,9 @@ pub fn attempt<C: Cell>(
     l: &Ledgers<'_, C>,
     orders: &Orders<'_>,
 ) -> Decision {
-    offered(a, l);
+    offered(a, a.kind(), l);
     if p.mode == mode::DISABLED {
-        l.workload.bump(reached(a));
+        l.workload.bump(reached(a.level, a.kind()));
         return Decision::Watch;
     }
     let verdict = judge(p, a, l, orders);
@@ -184,12 +184,12 @@ pub fn attempt<C: Cell>(
 
 /// Counts an attempt that callers make.
 #[inline(always)]
-pub(crate) fn offered<C: Cell>(a: &Attempt, l: &Ledgers<'_, C>) {
+pub(crate) fn offered<C: Cell>(a: &Attempt, kind: Kind, l: &Ledgers<'_, C>) {
     let now = a.now.stamp();
     l.endpoint.touched.store(now.0);
     l.workload.touched.store(now.0);
     l.destination.touched.store(now.0);
-    l.workload.bump(match (a.level, a.kind()) {
+    l.workload.bump(match (a.level, kind) {
         (Level::Connect, Kind::First) => count::OFFERED_FIRST,
         (Level::Connect, Kind::Retry) => count::OFFERED_RETRY,
         (Level::Exchange, Kind::First) => count::REQUEST_OFFERED_FIRST,
@@ -202,8 +202,8 @@ pub(crate) fn offered<C: Cell>(a: &Attempt, l: &Ledgers<'_, C>) {
 
 /// Where an attempt that reaches the network is counted.
 #[inline(always)]
-pub(crate) const fn reached(a: &Attempt) -> usize {
-    match (a.level, a.kind()) {
+pub(crate) const fn reached(level: Level, kind: Kind) -> usize {
+    match (level, kind) {
         (Level::Connect, Kind::First) => count::FIRST,
         (Level::Connect, Kind::Retry) => count::RETRY,
         (Level::Exchange, Kind::First) => count::REQUEST_FIRST,
@@ -242,7 +242,7 @@ pub(crate) fn decide<C: Cell>(
         Verdict::Deny(reason) => {
             l.workload.bump(count::WOULD_DENY + reason as usize);
             l.endpoint.denied(a.now.stamp());
-            l.workload.bump(reached(a));
+            l.workload.bump(reached(a.level, a.kind()));
             Decision::WouldDeny(reason)
         }
     }
@@ -250,7 +250,7 @@ pub(crate) fn decide<C: Cell>(
 
 #[inline(always)]
 fn admitted<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) {
-    l.workload.bump(reached(a));
+    l.workload.bump(reached(a.level, a.kind()));
     if matches!(a.kind(), Kind::First) {
         l.destination.budget.first_try(p, a.now);
     }

@@ -1,5 +1,5 @@
-//! Attempts of both levels. A connect and the first request on it are one: what
-//! the request is counts, and not what its connect looked like.
+//! Attempts of both levels. A connect and the first request on it are one: the
+//! request counts, as a retry if either is known as one.
 
 use governor_core::ledger::count;
 
@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn a_connect_that_looked_like_a_retry_is_what_its_request_is() {
+    fn a_connect_and_its_request_are_one_retry() {
         let [reached, _] = attempts(&[
             (count::RETRY, 1),
-            (count::REQUEST_FIRST, 1),
+            (count::REQUEST_RETRY, 1),
             (count::CARRIED, 1),
             (count::CARRIED_RETRY, 1),
         ]);
-        assert_eq!((reached.first, reached.retries), (1, 0));
+        assert_eq!((reached.first, reached.retries), (0, 1));
     }
 
     #[test]
