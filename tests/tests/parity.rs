@@ -199,13 +199,17 @@ type Change = fn(&mut Params);
 #[test]
 fn a_law_that_differs_in_one_parameter_is_noticed() {
     let mut kernel = Kernel::law_alone(&Params::DEFAULT);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 10] = [
         ("consecutive_failures", |p| p.consecutive_failures += 1),
         ("open_base", |p| p.open_base += 1),
         ("budget_percent", |p| p.budget_percent += 1_000),
         ("reserve_floor", |p| p.reserve_floor += 10),
         ("limit_floor", |p| p.limit_floor += 1),
         ("ramp", |p| p.ramp *= 2),
+        ("attempts", |p| p.attempts += 1),
+        ("deadline", |p| p.deadline /= 1_000),
+        ("pushback_max", |p| p.pushback_max /= 10),
+        ("refuse_non_idempotent", |p| p.refuse_non_idempotent = 0),
     ];
     for (name, change) in changes {
         let mut runner = repeatable(1);

@@ -102,6 +102,7 @@ impl Status {
                 ledger_full: lost(loss::LEDGER_FULL),
                 no_record: lost(loss::NO_RECORD),
                 no_policy: lost(loss::NO_POLICY),
+                not_answered: lost(loss::NOT_ANSWERED),
             },
         }
     }

@@ -371,15 +371,18 @@ pub struct Unjudged {
     pub no_record: u64,
     /// A policy entry was missing.
     pub no_policy: u64,
+    /// A refusal could not be carried out.
+    pub not_answered: u64,
 }
 
 impl Unjudged {
     /// Why, as people read it.
-    pub fn named(&self) -> [(&'static str, u64); 3] {
+    pub fn named(&self) -> [(&'static str, u64); 4] {
         [
             ("the ledgers are full", self.ledger_full),
             ("their sockets got no record", self.no_record),
             ("their policy was just replaced", self.no_policy),
+            ("their refusal could not be carried out", self.not_answered),
         ]
     }
 }

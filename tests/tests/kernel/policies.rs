@@ -1,6 +1,6 @@
 //! Policies for traces.
 
-use governor_core::params::{Params, concurrency, mode};
+use governor_core::params::{Params, codes, concurrency, mode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Changes to the default policy: bounds of what a file may say (governor-user/src/policy/check.rs),
 /// and what lies oddly between.
-const TWEAKS: [fn(&mut Params); 43] = [
+const TWEAKS: [fn(&mut Params); 53] = [
     |p| p.mode = mode::AUDIT,
     |p| p.mode = mode::AUDIT,
     |p| p.mode = mode::DISABLED,
@@ -54,6 +54,16 @@ const TWEAKS: [fn(&mut Params); 43] = [
     |p| p.limit_floor = 100_000,
     |p| p.latency_tolerance = 110,
     |p| p.latency_tolerance = 10_000,
+    |p| p.attempts = 0,
+    |p| p.attempts = 100,
+    |p| p.deadline = 100,
+    |p| p.refuse_non_idempotent = 0,
+    |p| p.honor_pushback = 0,
+    |p| p.pushback_max = 100,
+    |p| p.codes = codes(&[]),
+    |p| p.codes = codes(&[404, 599]),
+    |p| p.retry_after = 300,
+    |p| p.pacing_delay = 0,
 ];
 
 /// The default policy with a few tweaks.

@@ -324,11 +324,12 @@ impl Page {
             ("ledger_full", loss::LEDGER_FULL),
             ("no_record", loss::NO_RECORD),
             ("no_policy", loss::NO_POLICY),
+            ("not_answered", loss::NOT_ANSWERED),
         ];
         counters(
             e,
             "unjudged",
-            "Attempts that passed because they could not be judged",
+            "Attempts that passed because they could not be judged, or their refusal not carried out",
             causes.map(|(cause, which)| ([("cause", cause)], lost(which))),
         )?;
         let fill = || self.fill.iter().map(|fill| ([("map", fill.map)], fill));
