@@ -8,12 +8,12 @@ address = URI(base)
 http = Net::HTTP.new(address.host, address.port, nil)
 http.max_retries = retries.to_i
 http.open_timeout = http.read_timeout = timeout.to_f
-http.start
 operations.to_i.times do |op|
   sleep(pause.to_f) if op > 0
   line = { op: op }
   began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   begin
+    http.start unless http.started?
     line[:status] = http.get(targets == "distinct" ? "/op/#{op}" : "/hot").code.to_i
   rescue SystemCallError, IOError, Timeout::Error => error
     line[:error] = "#{error.class}: #{error.message}"

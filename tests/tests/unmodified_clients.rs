@@ -16,7 +16,8 @@ const PORT: u16 = 8080;
 const LIMIT: Duration = Duration::from_secs(90);
 /// Failures in a row that open the breaker where nothing ever succeeded.
 const TRIPS: u64 = 7;
-const RETRIES: u32 = 8;
+/// Their waits double, most of them from 20 ms on: together longer than the port refuses.
+const RETRIES: u32 = 10;
 
 /// Longer than the slowest of them takes to start and be denied, all at once on two cores.
 const REFUSING: Duration = Duration::from_secs(6);
