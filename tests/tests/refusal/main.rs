@@ -226,6 +226,24 @@ fn a_request_in_pieces_is_refused_at_its_last_one() {
     }
 }
 
+/// As a rule a checksum is left to the device; else those of what is made must be right.
+#[test]
+fn where_checksums_are_complete_those_of_an_answer_are_right() {
+    for (way, address) in EVERYWHERE {
+        if way == Way::Loopback {
+            continue;
+        }
+        let mut path = Path::new(way, Means::usual());
+        path.complete_checksums();
+        for request in [REQUEST.to_vec(), post(3_000), post(200_000)] {
+            let record = refusal(Reason::Deadline, 20);
+            let Refused { heard, took } = refused(&mut path, address, &record, &request);
+            assert_eq!(heard, answer("deadline", 20), "{way:?} {address:?}");
+            assert!(took < AT_ONCE, "{way:?} {address:?}: {took:?}");
+        }
+    }
+}
+
 #[test]
 fn an_answer_that_is_lost_is_given_again() {
     for (way, address) in EVERYWHERE {

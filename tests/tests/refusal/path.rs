@@ -1,7 +1,8 @@
 //! The ways from a caller to a server, each with the executor where it belongs.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -118,6 +119,14 @@ impl Path {
                 _ => Witness::attach(&self.caller, &inner.left.device, Hook::Egress, means),
             },
         }
+    }
+
+    /// Makes the caller's device leave no checksum to be completed by whoever comes after it: from there
+    /// on a wrong one is a lost packet.
+    pub fn complete_checksums(&self) {
+        let (_, _, [inner, _]) = self.server.as_ref().unwrap();
+        self.caller
+            .run(|| transmit_checksums_off(&inner.left.device));
     }
 
     /// Gives the last device on the caller's side a queue that keeps times, and tells the executor.
@@ -253,6 +262,28 @@ fn own_service(v4: IpAddr, v6: IpAddr) -> String {
             }}
         }}"
     )
+}
+
+/// `ethtool -K DEVICE tx off`.
+fn transmit_checksums_off(device: &str) {
+    /// From linux/ethtool.h.
+    const SET_TRANSMIT_CHECKSUM: u32 = 0x17;
+    // A command and its value.
+    let mut order = [SET_TRANSMIT_CHECKSUM, 0];
+    let mut name = [0; libc::IFNAMSIZ];
+    for (to, from) in name.iter_mut().zip(device.bytes()) {
+        *to = libc::c_char::try_from(from).unwrap();
+    }
+    let mut request = libc::ifreq {
+        ifr_name: name,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_data: order.as_mut_ptr().cast(),
+        },
+    };
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // SAFETY: request and order are alive, and of the form that this call asks for.
+    let failed = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
 }
 
 fn ip(netns: &Netns, arguments: &str) {
