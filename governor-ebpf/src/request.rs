@@ -263,6 +263,9 @@ fn refuse(
     record.refused = sequence;
     record.refused_why = reason as u32;
     record.retry_after = p.retry_after;
+    // Of an earlier request, which may have left at once: the executor would
+    // hold the answer back until then.
+    record.not_before = 0;
     record.asked = 0;
     let mut flags = record.flags & !flag::REQUEST | flag::REFUSED | flag::OVER;
     if p.deny_reset != 0 {
