@@ -209,8 +209,7 @@ impl Session {
             workload_name: cgroup::name(cgroup.path())?,
             started: Instant::now(),
         };
-        say(&session.interfaces.update(&mut session.governor));
-        session.interfaces.tidy(&session.governor);
+        session.follow_interfaces();
         if let Some(why) = session.interfaces.nothing(&session.governor) {
             eprintln!("retry-governor: {why}");
         }
@@ -241,12 +240,19 @@ impl Session {
                         answers = asked => self.follow(answers),
                     }
                 }
-                () = self.changes.next() => say(&self.interfaces.update(&mut self.governor)),
+                () = self.changes.next() => self.follow_interfaces(),
                 _ = garbage.tick() => {
                     // A full map lets attempts pass and counts them: no reason to stop.
                     let _ = self.governor.collect_garbage(IDLE);
                 }
             }
+        }
+    }
+
+    fn follow_interfaces(&mut self) {
+        say(&self.interfaces.update(&mut self.governor));
+        if self.interfaces.is_unfinished() {
+            self.changes.again();
         }
     }
 

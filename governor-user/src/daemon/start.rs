@@ -129,9 +129,6 @@ pub async fn attach(node: &Node) -> Result<()> {
     let attached = state.governor.attach(&node.root)?;
     state.attached = Some(attached);
     state.follow_interfaces().iter().for_each(log::warn);
-    if let Some(interfaces) = &state.interfaces {
-        interfaces.tidy(&state.governor);
-    }
     pins::remove_other_versions(pins::BPFFS.as_ref())
 }
 

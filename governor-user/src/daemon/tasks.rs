@@ -18,7 +18,7 @@ use super::hosts;
 use super::log;
 use super::node::Node;
 use super::quiet::Quiet;
-use crate::interfaces::Changes;
+use crate::interfaces::{Changes, Interfaces};
 
 /// How often orders that are over are forgotten.
 const HOUSE_EVERY: Duration = Duration::from_secs(5);
@@ -61,6 +61,10 @@ pub async fn follow_hosts(node: Arc<Node>) {
 /// Follows the devices of the network namespace, for ever.
 pub async fn follow_interfaces(node: Arc<Node>, mut changes: Changes) {
     loop {
+        let unfinished = |interfaces: &Interfaces| interfaces.is_unfinished();
+        if node.state().interfaces.as_ref().is_some_and(unfinished) {
+            changes.again();
+        }
         changes.next().await;
         let lines = block_in_place(|| node.state().follow_interfaces());
         lines.iter().for_each(log::warn);

@@ -23,6 +23,7 @@ pub struct Changes {
     socket: Option<TokioSocket>,
     clock: Interval,
     told: bool,
+    again: bool,
 }
 
 impl Changes {
@@ -37,11 +38,21 @@ impl Changes {
             socket: Some(socket),
             clock,
             told: false,
+            again: false,
         })
+    }
+
+    /// It is time to look again at once: not all was done.
+    pub fn again(&mut self) {
+        self.again = true;
     }
 
     /// Returns when it is time to look. May be dropped and called again.
     pub async fn next(&mut self) {
+        if self.again {
+            self.again = false;
+            return tokio::task::yield_now().await;
+        }
         if self.told {
             sleep(SETTLES).await;
             self.told = false;

@@ -140,20 +140,32 @@ impl Governor {
     ) -> Result<Executor> {
         let pins = self.pins.clone();
         let (index, name) = device;
-        let failed = |error| blame(&format!("attach {} to {name}", hook.name()), error);
+        let failed = |error| {
+            let failure = blame(&format!("attach {} to {name}", hook.name()), error);
+            match method {
+                Method::Tcx => failure,
+                // Modules of most distributions.
+                Method::Clsact => failure.hint("CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF"),
+            }
+        };
         let Some(Program::SchedClassifier(program)) = self.ebpf.program_mut(hook.name()) else {
             return Err(failed(ProgramError::UnexpectedProgramType));
         };
         match method {
             Method::Tcx => {
-                let link = attach_link(program, hook, name).map_err(failed)?;
-                let held = match &pins {
-                    None => Held::Open { _link: link },
-                    Some(pins) => {
-                        let place = pin_of(pins, hook, index);
+                let place = pins.map(|pins| pin_of(&pins, hook, index));
+                let theirs = place.as_deref();
+                let theirs = theirs.and_then(|place| take_over(program, hook, name, place));
+                let held = match (theirs, place) {
+                    (Some(link), _) => Held::Pinned(link),
+                    (None, Some(place)) => {
+                        let link = attach_link(program, hook, name).map_err(failed)?;
                         pins::pin_beside(link, &place)?;
                         Held::Pinned(pins::take_place(&place)?)
                     }
+                    (None, None) => Held::Open {
+                        _link: attach_link(program, hook, name).map_err(failed)?,
+                    },
                 };
                 Ok(Executor(held))
             }
@@ -231,6 +243,24 @@ fn attach_link(
     let id = program.attach_with_options(device, hook.direction(), options)?;
     let link = FdLink::try_from(program.take_link(id)?);
     link.map_err(|error| ProgramError::IOError(io::Error::other(error)))
+}
+
+/// Puts our program into the link of a predecessor, if it has left one there. The
+/// number of a device may be another's by now, or one of another network
+/// namespace: so it is looked whether our program is where it is to be.
+fn take_over(
+    program: &mut SchedClassifier,
+    hook: ActHook,
+    device: &str,
+    place: &Path,
+) -> Option<PinnedLink> {
+    let theirs = FdLink::from(PinnedLink::from_pin(place).ok()?);
+    let id = program.attach_to_link(theirs.try_into().ok()?).ok()?;
+    drop(program.take_link(id).ok()?);
+    let ours = program.info().ok()?.id();
+    let (_, there) = SchedClassifier::query_tcx(device, hook.direction()).ok()?;
+    let is_there = there.iter().any(|program| program.id() == ours);
+    is_there.then(|| PinnedLink::from_pin(place).ok())?
 }
 
 fn attach_filter(

@@ -50,14 +50,14 @@ pub fn run(_: &Args) -> Result<()> {
     let home = tree::root().join("target/vm");
     fs::create_dir_all(&home).context("target/vm can not be made")?;
     let kernel = kernel::ensure(&home)?;
-    let initramfs = pack(&toolchain, &home)?;
-    let verdict = machine::boot(&kernel, &initramfs, INIT)?.follow(LIMIT, &home)?;
+    let initramfs = pack(&toolchain, &home, &kernel.modules)?;
+    let verdict = machine::boot(&kernel.image, &initramfs, INIT)?.follow(LIMIT, &home)?;
     println!("\n{verdict}");
     verdict.finish()
 }
 
-/// Builds the machine's programs, and packs them with the kernel object.
-fn pack(toolchain: &Toolchain, home: &Path) -> Result<PathBuf> {
+/// Builds the machine's programs, and packs them with the kernel object and the kernel's modules.
+fn pack(toolchain: &Toolchain, home: &Path, modules: &[PathBuf]) -> Result<PathBuf> {
     let build = home.join("build");
     let bins = PROGRAMS.into_iter().flat_map(|name| ["--bin", name]);
     run::run(
@@ -74,5 +74,6 @@ fn pack(toolchain: &Toolchain, home: &Path) -> Result<PathBuf> {
     let mut files: Vec<_> = PROGRAMS.map(|name| (name, built.join(name))).into();
     // Found as the binary's own build has left it.
     files.push(("governor.o", toolchain.build()?));
+    files.extend(kernel::MODULES.into_iter().zip(modules.iter().cloned()));
     archive::pack(home, &files)
 }

@@ -14,11 +14,23 @@ use crate::{apt, run};
 const BEFORE: &str = "linux-image-6.1.0-";
 const AFTER: &str = "-cloud-amd64-unsigned";
 
-/// The image in `home`, got there on the first call.
-pub fn ensure(home: &Path) -> Result<PathBuf> {
-    if let Some(image) = image_in(home)? {
-        eprintln!("vmtest: kernel {}", name_of(&image));
-        return Ok(image);
+/// What a distribution's kernel loads by itself when a device is governed or paced; the machine
+/// loads them first of all.
+pub const MODULES: [&str; 4] = ["sch_ingress.ko", "cls_bpf.ko", "sch_fq.ko", "veth.ko"];
+
+/// A kernel.
+pub struct Kernel {
+    /// What boots.
+    pub image: PathBuf,
+    /// [`MODULES`].
+    pub modules: Vec<PathBuf>,
+}
+
+/// The kernel in `home`, got there on the first call.
+pub fn ensure(home: &Path) -> Result<Kernel> {
+    if let Some(kernel) = kernel_in(home)? {
+        eprintln!("vmtest: kernel {}", name_of(&kernel.image));
+        return Ok(kernel);
     }
     if run::which("apt-get").is_none() {
         bail!("no apt-get here: vmtest boots Debian 12's kernel, which apt gets");
@@ -34,7 +46,14 @@ pub fn ensure(home: &Path) -> Result<PathBuf> {
         }
     };
     unpack(&package, home)?;
-    image_in(home)?.with_context(|| format!("no kernel in {}", name_of(&package)))
+    kernel_in(home)?.with_context(|| format!("no kernel with its modules in {}", name_of(&package)))
+}
+
+fn kernel_in(home: &Path) -> Result<Option<Kernel>> {
+    let modules = MODULES.map(|name| home.join(name)).to_vec();
+    let complete = modules.iter().all(|module| module.is_file());
+    let image = image_in(home)?.filter(|_| complete);
+    Ok(image.map(|image| Kernel { image, modules }))
 }
 
 fn name_of(path: &Path) -> String {
@@ -89,7 +108,7 @@ fn download(package: &str, home: &Path) -> Result<PathBuf> {
     .with_context(|| format!("apt has not downloaded {package}"))
 }
 
-/// Takes the image out of the package.
+/// Takes the image and the modules out of the package.
 fn unpack(package: &Path, home: &Path) -> Result<()> {
     let unpacked = home.join("unpacked");
     run::run(
@@ -99,10 +118,28 @@ fn unpack(package: &Path, home: &Path) -> Result<()> {
             .arg(&unpacked),
     )?;
     if let Some(image) = image_in(&unpacked.join("boot"))? {
+        if let Some(older) = image_in(home)? {
+            fs::remove_file(older)?;
+        }
         fs::rename(&image, home.join(name_of(&image)))?;
     }
+    take_modules(&unpacked.join("lib/modules"), home)?;
     fs::remove_dir_all(&unpacked)?;
     fs::remove_file(package).with_context(|| package.display().to_string())
+}
+
+/// Looks for the modules in `directory` and below.
+fn take_modules(directory: &Path, home: &Path) -> Result<()> {
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = name_of(&path);
+        if path.is_dir() {
+            take_modules(&path, home)?;
+        } else if MODULES.contains(&name.as_str()) {
+            fs::rename(&path, home.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

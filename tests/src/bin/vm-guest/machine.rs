@@ -1,11 +1,13 @@
 //! The machine: what an init system sets up, and the kernel's own counters.
 
-use std::fs;
+use std::ffi::CStr;
+use std::fs::{self, File};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -21,12 +23,19 @@ const MOUNTS: [(&str, &str); 5] = [
     ("/run", "tmpfs"),
 ];
 
-/// Mounts the file systems and brings up the loopback.
+/// Of the kernel, packed beside the programs: nobody loads them here when they are first needed.
+const MODULES: [&str; 4] = ["sch_ingress", "cls_bpf", "sch_fq", "veth"];
+const NO_PARAMETERS: &CStr = c"";
+
+/// Mounts the file systems, loads modules and brings up the loopback.
 pub fn prepare() {
     for (place, kind) in MOUNTS {
         mount_at(place, kind).expect("the machine has its file systems");
     }
     fs::create_dir_all("/tmp").expect("a file system in memory");
+    for module in MODULES {
+        load(module).expect("the kernel takes its modules");
+    }
     loopback_up("/sys").expect("the loopback comes up");
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     remark(format_args!("Linux {}", release.trim()));
@@ -43,6 +52,12 @@ fn mount_at(place: &str, kind: &str) -> Result<()> {
         None::<&str>,
     )
     .with_context(|| format!("mount {kind} at {place}"))
+}
+
+fn load(module: &str) -> Result<()> {
+    let path = format!("/bin/{module}.ko");
+    let file = File::open(&path).with_context(|| path.clone())?;
+    finit_module(&file, NO_PARAMETERS, ModuleInitFlags::empty()).context(path)
 }
 
 /// The flags of a device are a file (`IFF_UP` is 1), where sysfs shows the devices of the network
