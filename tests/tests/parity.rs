@@ -213,7 +213,7 @@ fn a_law_that_differs_in_one_parameter_is_noticed() {
     ];
     for (name, change) in changes {
         let mut runner = repeatable(1);
-        let noticed = (0..60).any(|_| {
+        let noticed = (0..400).any(|_| {
             let mut trace = traces(8, 60).new_tree(&mut runner).unwrap().current();
             trace.params = Params::DEFAULT;
             let mut pair = Pair::new(&mut kernel, trace.params);

@@ -284,7 +284,7 @@ fn evidence() -> impl Strategy<Value = Evidence> {
 fn tried() -> impl Strategy<Value = Tried> {
     let what = select([what::CONNECT, what::REQUEST, what::CARRIED, what::PASSED].as_slice());
     let age = prop_oneof![6 => 0u64..2_000, 1 => any::<u64>()];
-    let number = prop_oneof![6 => 0u32..5, 1 => any::<u32>()];
+    let number = prop_oneof![6 => 0u32..7, 1 => any::<u32>()];
     // Mostly nothing: what is refused here is not asked anything else.
     let about = prop_oneof![8 => Just(0u16), 1 => 0u16..16];
     (what, evidence(), age, number, about, 0u16..2, 0u16..4).prop_map(
