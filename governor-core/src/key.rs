@@ -269,12 +269,10 @@ pub mod loss {
     pub const NO_RECORD: u32 = 2;
     /// A policy entry was missing.
     pub const NO_POLICY: u32 = 3;
-    /// Bytes of an HTTP/1 connection could not be read.
-    pub const UNREAD: u32 = 4;
     /// A refused request could not be answered: it passed.
-    pub const NOT_ANSWERED: u32 = 5;
+    pub const NOT_ANSWERED: u32 = 4;
     /// How many there are.
-    pub const ALL: u32 = 6;
+    pub const ALL: u32 = 5;
 }
 
 /// A policy selection kept in an endpoint's ledger, so that the trie is

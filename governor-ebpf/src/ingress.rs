@@ -44,6 +44,9 @@ pub fn skb_ingress(ctx: SkBuffContext) -> i32 {
     }
     if socket::open(record) {
         heard(skb, record, &segment);
+        if segment.ends() && record.has(flag::ADOPTED) {
+            outcome::closed(record, false, segment.resets());
+        }
     }
     PASS
 }
@@ -69,19 +72,28 @@ fn now() -> Nanos {
 #[inline(always)]
 fn heard(skb: *mut __sk_buff, record: &mut Record, segment: &Segment) {
     let reads = record.asked != 0 && record.has(flag::REQUEST);
+    let (mut known, mut missing) = (0, false);
     if record.has(flag::HEARD) {
         if !after(segment.end(), record.heard) {
             return;
         }
-        if reads && segment.sequence != record.heard {
-            // One is missing between. It will come, and the answer begins there.
-            return;
+        missing = after(segment.sequence, record.heard);
+        if !missing {
+            known = record.heard.wrapping_sub(segment.sequence);
         }
+    }
+    if reads && missing && !record.has(flag::OPAQUE) {
+        // What is missing will come, and the answer begins there.
+        return;
     }
     record.heard = segment.end();
     record.flags |= flag::HEARD;
-    let outcome = if reads {
-        if !read_on(skb, record, segment.offset, segment.payload) {
+    let outcome = if reads && missing {
+        // The caller has gone on, so what was missing has come, and said too little.
+        Outcome::Cancelled
+    } else if reads {
+        let (offset, left) = (segment.offset + known, segment.payload.wrapping_sub(known));
+        if !read_on(skb, record, offset, left) {
             return;
         }
         outcome::of_answer(record)
@@ -136,7 +148,7 @@ fn read_on(skb: *mut __sk_buff, record: &mut Record, offset: u32, left: u32) -> 
 #[inline(always)]
 fn is_interim(record: &Record) -> bool {
     let status = record.answer.status;
-    status >= 100 && status < 200 && status != SWITCHING_PROTOCOLS
+    (100..200).contains(&status) && status != SWITCHING_PROTOCOLS
 }
 
 /// Whether more than the status matters.
@@ -162,7 +174,7 @@ fn is_known(record: &mut Record) -> bool {
         _ => {}
     }
     if status == SWITCHING_PROTOCOLS
-        || record.exchange.method == method::CONNECT && status >= 200 && status < 300
+        || record.exchange.method == method::CONNECT && (200..300).contains(&status)
     {
         record.flags |= flag::OPAQUE;
     }

@@ -137,9 +137,8 @@ pub extern "C" fn request_known(
     record: *mut Record,
 ) -> u32 {
     // SAFETY: null, or what the types say: the verifier checks the sizes.
-    if let (Some(config), Some(p), Some(record)) =
-        unsafe { (config.as_ref(), p.as_ref(), record.as_mut()) }
-    {
+    let all = unsafe { (config.as_ref(), p.as_ref(), record.as_mut()) };
+    if let (Some(config), Some(p), Some(record)) = all {
         known(config, p, record);
     }
     0
