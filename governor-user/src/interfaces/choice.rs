@@ -1,6 +1,6 @@
 //! Which program belongs where. A pure function of what is known of a device.
 
-use super::netlink::{Kind, Link};
+use super::device::{Kind, Link};
 use crate::kernel::ActHook;
 
 /// Whose traffic is to be reached.
@@ -83,7 +83,7 @@ pub fn choose(link: &Link, scope: Scope, by: By) -> Result<&'static [ActHook], P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interfaces::netlink::{Layer, Master};
+    use crate::interfaces::device::{Layer, Master};
     use ActHook::{Egress, Ingress};
 
     fn ethernet(name: &str) -> Link {

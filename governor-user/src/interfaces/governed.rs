@@ -6,7 +6,8 @@ use std::io;
 use aya::programs::SchedClassifier;
 
 use super::choice::{By, Scope, choose};
-use super::netlink::{self, Link};
+use super::device::Link;
+use super::netlink;
 use super::pacing::paced;
 use super::wanted::Wanted;
 use crate::errors::{Failure, Result};
@@ -277,6 +278,9 @@ impl Interfaces {
         devices.dedup();
         let governed = match devices.as_slice() {
             [] => "requests are not refused: --interface none".to_owned(),
+            devices if self.unfinished => {
+                format!("requests can be refused at {}; more follow", list(devices))
+            }
             devices => format!("requests can be refused at {}", list(devices)),
         };
         let gaps: Vec<_> = self

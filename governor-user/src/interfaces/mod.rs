@@ -6,7 +6,7 @@
 //! set is brought up to date whenever one changes:
 //!
 //! ```text
-//! netlink  -> what there is (devices, queueing disciplines, uplinks)
+//! netlink  -> what there is: devices, their queues, the ways out of here
 //! choice   -> which program belongs where, and which device is out of reach
 //! pacing   -> where a packet may be delayed
 //! governed -> what is attached, made equal to what was chosen
@@ -14,6 +14,7 @@
 //! ```
 
 pub mod choice;
+pub mod device;
 pub mod follow;
 pub mod governed;
 pub mod netlink;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::netlink::{Kind, Link, Qdisc};
+use super::device::{Kind, Link, Qdisc};
 
 /// How many devices may lie below one another: a tag on a bond of tags.
 const DEPTH: u32 = 4;
@@ -71,7 +71,7 @@ impl Known<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interfaces::netlink::{Layer, Master};
+    use crate::interfaces::device::{Layer, Master};
 
     fn link(index: u32, kind: Kind) -> Link {
         Link {

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::netlink::Link;
+use super::device::Link;
 use crate::errors::{Exit, Failure, Result};
 
 /// Longest name of a device, without the end that C adds.
@@ -88,7 +88,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interfaces::netlink::Layer;
+    use crate::interfaces::device::Layer;
 
     fn named(names: &[&str]) -> Wanted {
         Wanted::Named(names.iter().map(|&name| name.to_owned()).collect())

@@ -14,7 +14,8 @@ use aya::programs::tc::{SchedClassifierLink, TcHandle};
 
 use super::executor::ActHook;
 use crate::errors::{Failure, Result};
-use crate::interfaces::netlink::{self, Link};
+use crate::interfaces::device::Link;
+use crate::interfaces::netlink;
 
 /// First of all, as with TCX; filters of one priority do not disturb each other.
 pub const PRIORITY: u16 = 1;

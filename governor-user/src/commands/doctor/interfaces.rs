@@ -5,8 +5,9 @@ use aya::programs::{ProgramInfo, SchedClassifier};
 
 use super::check::Check;
 use crate::interfaces::choice::{By, Scope, choose};
+use crate::interfaces::device::{Layer, Link};
 use crate::interfaces::governed::list;
-use crate::interfaces::netlink::{self, Link};
+use crate::interfaces::netlink;
 use crate::interfaces::pacing::paced;
 use crate::kernel::{ActHook, Method};
 
@@ -84,7 +85,7 @@ fn pacing(links: &[Link]) -> Check {
     let paced = paced(links, &qdiscs, &netlink::uplinks());
     let (with, without): (Vec<_>, Vec<_>) = governed(links)
         .into_iter()
-        .filter(|link| link.layer != netlink::Layer::Loopback)
+        .filter(|link| link.layer != Layer::Loopback)
         .partition(|link| paced.contains(&link.index));
     let lost =
         "an admitted retry is not delayed there; `tc qdisc replace dev NAME root fq` brings it";
@@ -140,7 +141,6 @@ fn others(links: &[Link]) -> Check {
 mod tests {
     use super::super::check::State;
     use super::*;
-    use crate::interfaces::netlink::Layer;
 
     fn up(index: u32, name: &str, layer: Layer) -> Link {
         Link {
