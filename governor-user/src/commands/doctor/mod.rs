@@ -216,10 +216,16 @@ fn attach(root: &Path) -> Check {
     };
     let attached = Governor::load(&LoadOptions::default()).and_then(|mut governor| {
         let attached = governor.attach(&trial.0)?;
-        attached.detach()
+        attached.detach()?;
+        Ok(governor.executor().map_err(str::to_owned))
     });
     match attached {
-        Ok(()) => Check::ok(
+        Ok(Err(why)) => Check::degraded(
+            "attach",
+            why,
+            "requests are counted, and only connects refused",
+        ),
+        Ok(Ok(())) => Check::ok(
             "attach",
             format!(
                 "{} programs, verified and attached to a cgroup made for it",
