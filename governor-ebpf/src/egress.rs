@@ -30,6 +30,9 @@ use crate::{
 /// What a cgroup_skb program returns to let a packet go on (0 would drop it).
 const PASS: i32 = 1;
 
+/// What a FIN takes of the sequence numbers.
+const FIN: u32 = 1;
+
 /// A packet leaves a governed socket.
 #[cgroup_skb(egress)]
 pub fn skb_egress(ctx: SkBuffContext) -> i32 {
@@ -78,9 +81,18 @@ fn sent(skb: *mut __sk_buff, record: &mut Record, segment: &Segment) {
         if after(record.sent, segment.sequence) {
             known = record.sent.wrapping_sub(segment.sequence);
         }
+    } else if !record.has(flag::HEARD) {
+        // Where the first answer begins: its segments may come in another order.
+        record.heard = segment.acknowledged;
+        record.flags |= flag::HEARD;
     }
     // SAFETY: no arguments.
     let now = unsafe { bpf_ktime_get_ns() };
+    if after(segment.acknowledged, record.heard.wrapping_add(FIN)) {
+        // The caller has heard what came here in another order, and was not read.
+        record.heard = segment.acknowledged;
+        outcome::skipped(record, now);
+    }
     record.sent = segment.end();
     record.spoke = now;
     if record.has(flag::OPAQUE) {

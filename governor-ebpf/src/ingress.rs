@@ -82,16 +82,13 @@ fn heard(skb: *mut __sk_buff, record: &mut Record, segment: &Segment) {
             known = record.heard.wrapping_sub(segment.sequence);
         }
     }
-    if reads && missing && !record.has(flag::OPAQUE) {
+    if reads && missing {
         // What is missing will come, and the answer begins there.
         return;
     }
     record.heard = segment.end();
     record.flags |= flag::HEARD;
-    let outcome = if reads && missing {
-        // The caller has gone on, so what was missing has come, and said too little.
-        Outcome::Cancelled
-    } else if reads {
+    let outcome = if reads {
         let (offset, left) = (segment.offset + known, segment.payload.wrapping_sub(known));
         if !read_on(skb, record, offset, left) {
             return;

@@ -250,6 +250,22 @@ fn answerless(record: &mut Record, now: Nanos, outcome: Outcome) {
     over_with(record, now, outcome, began);
 }
 
+/// The rest of an answer's head came in another order, and is not read: the
+/// status counts, as where the connection ends in the midst of it.
+#[inline(never)]
+pub fn skipped(record: &mut Record, now: u64) {
+    if record.asked == 0 || !record.has(flag::REQUEST) {
+        return;
+    }
+    let outcome = if record.answer.status < 200 {
+        verdict::unread(record);
+        Outcome::Cancelled
+    } else {
+        of_answer(record)
+    };
+    answered(record, Nanos(now), outcome);
+}
+
 /// What is outstanding is answered.
 #[inline(always)]
 pub fn answered(record: &mut Record, now: Nanos, outcome: Outcome) {

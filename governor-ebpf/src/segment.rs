@@ -17,6 +17,8 @@ const RST: u8 = 4;
 pub struct Segment {
     /// Sequence number.
     pub sequence: u32,
+    /// Up to where its sender has heard.
+    pub acknowledged: u32,
     /// Where the payload begins, from the network header.
     pub offset: u32,
     /// Bytes of payload.
@@ -72,6 +74,7 @@ pub fn read(skb: *mut __sk_buff) -> Option<Segment> {
     let offset = transport as u32 + (tcp[12] >> 4) as u32 * 4;
     Some(Segment {
         sequence: u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]),
+        acknowledged: u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]),
         offset,
         payload: length.saturating_sub(offset),
         window: u16::from_be_bytes([tcp[14], tcp[15]]),

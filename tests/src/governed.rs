@@ -21,9 +21,18 @@ impl PolicyFile {
     /// A policy in Enforce mode for every destination; `spec` is the rest of its `spec`, in flow
     /// style: `"circuitBreaker: {mode: Disabled}"`.
     pub fn enforce(spec: &str) -> Self {
+        Self::write("Enforce", spec)
+    }
+
+    /// The same in Audit mode.
+    pub fn audit(spec: &str) -> Self {
+        Self::write("Audit", spec)
+    }
+
+    fn write(mode: &str, spec: &str) -> Self {
         let scratch = Scratch::new();
         let text = format!(
-            "{{apiVersion: governor.dev/v1alpha1, kind: RetryPolicy, metadata: {{name: test}}, spec: {{mode: Enforce, {spec}}}}}\n"
+            "{{apiVersion: governor.dev/v1alpha1, kind: RetryPolicy, metadata: {{name: test}}, spec: {{mode: {mode}, {spec}}}}}\n"
         );
         must(fs::write(scratch.path("policy.yaml"), text).context("cannot write a policy"));
         Self(scratch)

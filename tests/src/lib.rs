@@ -33,6 +33,7 @@ pub mod bench;
 pub mod bpffs;
 pub mod caller;
 pub mod cgroup;
+pub mod dial;
 pub mod governed;
 pub mod governor;
 pub mod lab;

@@ -1,4 +1,4 @@
-//! Packet rules inside a namespace: count what reaches a port, or swallow it.
+//! Packet rules inside a namespace: count what reaches a port, or swallow it, or some of it.
 //!
 //! Each guard owns one nft table, so that dropping the guard takes back exactly its rule.
 
@@ -66,6 +66,33 @@ impl<'a> Blackhole<'a> {
     pub fn dig(netns: &'a Netns, port: u16) -> Self {
         let rules = format!(
             "chain hole {{ type filter hook input priority filter; tcp dport {port} {OPENING} drop; }}\n"
+        );
+        Self {
+            _table: Table::create(netns, &rules),
+        }
+    }
+}
+
+/// Swallows segments with payload while it lives: TCP sends them again.
+#[derive(Debug)]
+pub struct Loss<'a> {
+    _table: Table<'a>,
+}
+
+impl<'a> Loss<'a> {
+    /// Of what is sent to a port.
+    pub fn to(netns: &'a Netns, port: u16) -> Self {
+        Self::of(netns, &format!("dport {port}"))
+    }
+
+    /// Of what comes from a port.
+    pub fn from(netns: &'a Netns, port: u16) -> Self {
+        Self::of(netns, &format!("sport {port}"))
+    }
+
+    fn of(netns: &'a Netns, side: &str) -> Self {
+        let rules = format!(
+            "chain loss {{ type filter hook input priority filter; tcp {side} tcp flags & psh == psh drop; }}\n"
         );
         Self {
             _table: Table::create(netns, &rules),

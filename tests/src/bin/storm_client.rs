@@ -1,10 +1,12 @@
 //! `storm-client`: a real caller for tests, demo and benchmarks. See `governor_tests::storm`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use governor_tests::dial;
 use governor_tests::storm::exchange::Target;
 use governor_tests::storm::fleet::{self, Fleet};
 use governor_tests::storm::keepalive::{self, Connections};
@@ -92,6 +94,11 @@ enum Mode {
     },
     /// Short-lived processes, each with a mode of its own.
     Fleet(Fleet),
+    /// Connects to the addresses that it reads from a socket, and hands the connections over.
+    Dial {
+        /// The Unix socket.
+        door: PathBuf,
+    },
     /// Obeys commands on standard input.
     Remote {
         #[command(flatten)]
@@ -151,6 +158,7 @@ fn run(cli: Cli) -> Result<()> {
             runtime.block_on(keepalive::run(target, connections, cli.length))?
         }
         Mode::Fleet(fleet) => fleet::run(&fleet, cli.length)?,
+        Mode::Dial { door } => return dial::serve(&door),
         Mode::Remote { target } => return remote::run(&target, &runtime),
     };
     if !cli.no_summary {
