@@ -107,7 +107,7 @@ impl State {
         let classes = classes(&mut table, &self.cgroups.tree)?;
         self.governor.set_policy(&table, &classes)?;
         self.cgroups.classes_are(&classes);
-        self.names.groups.clone_from(table.groups());
+        self.names.groups_are(table.groups());
         self.in_force.policies = policies;
         self.in_force.effective = effective;
         self.in_force.table = table;

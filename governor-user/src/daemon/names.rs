@@ -30,13 +30,24 @@ pub fn single(address: SocketAddr) -> DestinationKey {
 /// The names in use.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Destination groups by id, as the policies in force name them.
+    /// Destination groups by id, as policies name them or, with no policy, did.
     pub groups: BTreeMap<u32, Group>,
     /// Workloads by cgroup id; those that are gone stay while ledgers may.
     pub workloads: HashMap<u64, String>,
 }
 
 impl Names {
+    /// Takes up the groups of the policies in force. Those that none of them names any more keep
+    /// their names as long as this runs: their ledgers live on, and a counter of another name would
+    /// have fallen.
+    pub fn groups_are(&mut self, groups: &BTreeMap<u32, Group>) {
+        let former = |id: &u32| !groups.contains_key(id);
+        for (_, group) in self.groups.iter_mut().filter(|(id, _)| former(id)) {
+            group.policy.clear();
+        }
+        self.groups.extend(groups.clone());
+    }
+
     /// As the status shows them. `policies` are those in force.
     pub fn shown<'a>(&'a self, policies: &'a [Policy]) -> status::Names<'a> {
         status::Names {
@@ -87,6 +98,19 @@ mod tests {
         for shown in ["10.0.0.5:8080", "[fd00::1]:80"] {
             assert_eq!(names().destination(&single(shown.parse().unwrap())), shown);
         }
+    }
+
+    #[test]
+    fn a_destination_that_no_policy_names_any_more_keeps_its_name() {
+        let mut names = names();
+        names.groups_are(&BTreeMap::new());
+        let key = DestinationKey {
+            address: [0; 16],
+            port: 0,
+            group: 7,
+        };
+        assert_eq!(names.destination(&key), "auth");
+        assert_eq!(names.groups[&7].policy, "");
     }
 
     #[test]

@@ -99,7 +99,8 @@ fn named(
     names: &Names,
     in_force: &InForce,
 ) -> Result<(DestinationKey, bool), Declined> {
-    if let Some((id, group)) = names.groups.iter().find(|(_, group)| group.name == name) {
+    let groups = in_force.table.groups();
+    if let Some((id, group)) = groups.iter().find(|(_, group)| group.name == name) {
         let policy = in_force
             .effective
             .iter()

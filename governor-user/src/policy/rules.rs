@@ -44,7 +44,7 @@ impl Target {
 /// A destination group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The policy that names it.
+    /// The policy that names it; empty where none does any more.
     pub policy: String,
     /// Its name in status and metrics.
     pub name: String,

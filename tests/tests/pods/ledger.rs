@@ -96,6 +96,10 @@ impl Truth {
             lines.filter_map(value).sum::<f64>() as u64
         };
         let request = "level=\"request\"";
+        let requests = of("attempts_total", &[request]);
+        // A connect and the first request on it are one attempt (docs/metrics.md).
+        let attempts = of("attempts_total", &[]) - of("first_requests_total", &[]);
+        assert_eq!(attempts, requests, "every connect was for a request");
         Self {
             first: of("attempts_total", &[request, "kind=\"first\""]),
             retries: of("attempts_total", &[request, "kind=\"retry\""]),

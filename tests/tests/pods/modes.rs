@@ -203,9 +203,13 @@ fn a_request_on_its_way_while_policies_change_is_counted_once_and_leaves_its_pla
     );
     let status = node.status();
     let mut told = Truth::default();
-    for destination in status["destinations"].as_array().unwrap() {
-        println!("{}: {destination}", destination["destination"]);
-        told = told.and(Truth::told(destination));
+    assert_eq!(status["destinations"].as_array().unwrap().len(), 2);
+    let mut measured = Truth::default();
+    for name in ["shop", "store"] {
+        told = told.and(Truth::told(destination_of(&status, name)));
+        for pod in &pods {
+            measured = measured.and(Truth::measured(&node, name, &pod.name()));
+        }
     }
-    assert_eq!(told, truth);
+    assert_eq!((told, measured), (truth, truth));
 }
