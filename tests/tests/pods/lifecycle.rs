@@ -135,3 +135,64 @@ fn detach_leaves_nothing_and_kept_connections_go_on() {
     }
     daemon.stop().expect_success();
 }
+
+/// Nobody follows devices then: what leaves by the new wire passes, and is counted as out of reach.
+#[test]
+fn a_pod_that_comes_while_the_daemon_is_dead_is_out_of_reach_until_there_is_a_successor() {
+    let cluster = Cluster::new();
+    let node = Node::new(&cluster.lab);
+    node.write_policy("shop.yaml", &policy("Enforce", ORDERS));
+    let daemon = node.start_daemon();
+    let shed = ["shed", "100", "--destination", "shop", "--for", "5m"];
+    daemon.crash();
+    let pod = cluster.pod();
+    let mut callers = Family::ALL.map(|family| pod.caller(family));
+    for caller in &mut callers {
+        caller.open("kept");
+        assert_eq!(caller.exchange("kept").outcome, Outcome::Ok);
+    }
+    let daemon = node.start_daemon();
+    for caller in &mut callers {
+        assert_eq!(caller.exchange("kept").outcome, Outcome::Ok);
+    }
+    node.ctl(shed).expect_success();
+    for caller in &mut callers {
+        assert_eq!(caller.exchange("kept").status, Some(503));
+    }
+    let status = node.status();
+    let shop = destination_of(&status, "shop");
+    // Of each connection the one before, and the one whose packet showed that there is a way now.
+    assert_eq!(shop["requests"]["unreached"], 4, "{shop}");
+    assert_eq!(shop["denied"]["shed"], 2, "{shop}");
+    workload_of(shop, &pod.name());
+    daemon.stop().expect_success();
+}
+
+/// Its wire goes first: nothing that its sockets still say arrives anywhere.
+#[test]
+fn a_pod_that_is_killed_in_the_middle_of_its_requests_leaves_nothing_in_flight() {
+    let cluster = Cluster::new();
+    let node = Node::new(&cluster.lab);
+    node.write_policy("shop.yaml", &policy("Enforce", "pacing: {jitter: None}"));
+    let _daemon = node.start_daemon();
+    let in_flight = || {
+        let status = node.status();
+        let destinations = status["destinations"].as_array().unwrap().iter();
+        destinations
+            .map(|it| number(&it["concurrency"]["inFlight"]))
+            .sum::<u64>()
+    };
+    for family in Family::ALL {
+        let (_server, service) = cluster.slow_server(family, Duration::from_millis(1500));
+        let pod = cluster.pod();
+        let storm = pod.storm(&storm(service, 20, "10ms", 5 * SECOND));
+        eventually("all are on their way", || in_flight() == 20);
+        drop(pod);
+        let died = Instant::now();
+        eventually("none is any more", || in_flight() == 0);
+        println!("{family:?}: within {:?}", died.elapsed());
+        storm.kill();
+    }
+    let status = node.status();
+    assert_eq!(sum(&destination_of(&status, "shop")["denied"]), 0);
+}
