@@ -189,7 +189,7 @@ fn read_on(skb: *mut __sk_buff, record: &mut Record, offset: u32, left: u32, now
     match record.request.state {
         state::DONE => {}
         // A socket older than the governor may be in the middle of a body.
-        state::FOREIGN if record.has(flag::ADOPTED) && !record.has(flag::HTTP) => {
+        state::FOREIGN if record.has(flag::ADOPTED) && !record.has(flag::HTTP | flag::ANSWERED) => {
             middle(record);
             return false;
         }

@@ -97,6 +97,10 @@ fn heard(skb: *mut __sk_buff, record: &mut Record, segment: &Segment) {
     } else if record.asked != 0 {
         Outcome::Success
     } else {
+        if record.has(flag::ADOPTED) {
+            // What follows begins something new.
+            record.flags |= flag::ANSWERED;
+        }
         return;
     };
     outcome::answered(record, now(), outcome);

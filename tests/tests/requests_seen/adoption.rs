@@ -176,3 +176,61 @@ fn what_a_server_of_the_same_cgroup_accepted_is_not_taken_for_a_caller() {
     assert_eq!(called, expected);
     daemon.stop().expect_success();
 }
+
+#[test]
+fn old_connections_in_the_middle_of_something_are_read_from_their_next_request_on() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("storm.yaml", POLICY);
+    let callers = Dialler::start(&lab.place());
+    let wires = pool(4, &listen(&lab, PORT), &callers, lab.address(PORT));
+    let [mut body, mut answer, mut chunked, mut redis] = wires.try_into().ok().unwrap();
+    body.say(&["POST / HTTP/1.1\r\nHost: shop\r\nContent-Length: 12\r\n\r\nsome"]);
+    answer.say(&[get("/")]);
+    chunked.say(&["POST / HTTP/1.1\r\nHost: shop\r\nTransfer-Encoding: chunked\r\n\r\n"]);
+    let daemon = node.start_daemon();
+    body.say(&["data", "more"]);
+    chunked.say(&["4\r\ndata\r\n", "0\r\n\r\n"]);
+    for wire in [&mut body, &mut answer, &mut chunked] {
+        wire.answer(&[BUSY]);
+        for path in ["/1", "/2"] {
+            wire.exchange(get(path), OK);
+        }
+    }
+    let status = node.status();
+    let destination = destination_of(&status, &format!("127.0.0.1:{PORT}"));
+    let expected = "6 sent, 1 out of reach, 6 well";
+    assert_eq!(seen(destination), expected, "{destination}");
+    // Of another protocol, the first turn is not told from the middle of a body.
+    for _ in 0..3 {
+        redis.exchange("*1\r\n$4\r\nPING\r\n", "+PONG\r\n");
+    }
+    redis.say(&["*1\r\n$4\r\nPING\r\n"]);
+    drop(redis.server);
+    sleep(Duration::from_millis(50));
+    let status = node.status();
+    let destination = destination_of(&status, &format!("127.0.0.1:{PORT}"));
+    let expected = "6 sent, 1 out of reach, 8 well, 1 noAnswer";
+    assert_eq!(seen(destination), expected, "{destination}");
+    daemon.stop().expect_success();
+}
+
+/// I8: `run` without a policy only observes, and requests are observed, too.
+#[test]
+fn without_a_policy_requests_are_seen_all_the_same() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    let daemon = node.start_daemon();
+    let callers = Dialler::start(&lab.place());
+    let listener = listen(&lab, PORT);
+    let mut wire = Wire::new(&listener, &callers, lab.address(PORT));
+    wire.exchange(get("/1"), OK);
+    for _ in 0..30 {
+        wire.exchange(retry(2), BUSY);
+    }
+    let status = node.status();
+    let destination = destination_of(&status, &format!("127.0.0.1:{PORT}"));
+    let expected = "31 sent, 1 well, 30 status 503, 30 retries";
+    assert_eq!(seen(destination), expected, "{destination}");
+    daemon.stop().expect_success();
+}

@@ -106,3 +106,14 @@ fn a_failed_answer_whose_head_never_ends_counts_by_its_status() {
         drop(wire.server);
     });
 }
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_none() {
+    on_stage(|stage| {
+        let mut wire = stage.wire("2 sent, 2 well");
+        wire.exchange(get("/1"), OK);
+        wire.exchange(get("/2"), OK);
+        wire.answer(&["HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"]);
+        drop(wire.server);
+    });
+}

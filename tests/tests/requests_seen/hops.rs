@@ -37,7 +37,8 @@ fn a_request_that_passes_two_devices_is_one_and_is_refused_once() {
         get("/3"),
         "HTTP/1.1 503 No\r\nx-should-retry: false\r\n\r\n",
     );
-    let retry = "GET /3 HTTP/1.1\r\nHost: shop\r\nUser-Agent: till\r\nx-envoy-attempt-count: 2\r\n\r\n";
+    let retry =
+        "GET /3 HTTP/1.1\r\nHost: shop\r\nUser-Agent: till\r\nx-envoy-attempt-count: 2\r\n\r\n";
     let heard = wire.refused(retry);
     assert!(heard.starts_with("HTTP/1.1 503 "), "{heard}");
 

@@ -105,16 +105,17 @@ fn listen(lab: &Lab, port: u16) -> TcpListener {
 }
 
 /// `work` on a new stage under the default policy, less the rules that stop whole endpoints: what
-/// they do is not what is tested here. Then what was expected is compared with what was seen.
+/// they do is not what is tested here. Then what was expected is compared with what was seen: the
+/// summary.
 #[track_caller]
-fn on_stage(work: impl FnOnce(&Stage<'_>)) {
+fn on_stage(work: impl FnOnce(&Stage<'_>)) -> Value {
     let spec = "circuitBreaker: {mode: Disabled}, concurrency: {mode: Disabled}";
-    on_stage_of(&PolicyFile::enforce(spec), work);
+    on_stage_of(&PolicyFile::enforce(spec), work)
 }
 
 /// The same under any policy.
 #[track_caller]
-fn on_stage_of(policy: &PolicyFile, work: impl FnOnce(&Stage<'_>)) {
+fn on_stage_of(policy: &PolicyFile, work: impl FnOnce(&Stage<'_>)) -> Value {
     let lab = Lab::new();
     let (expected, executed) = under_exec(&lab, &["--policy", &policy.path()], |callers| {
         let stage = Stage::new(&lab, callers);
@@ -122,7 +123,9 @@ fn on_stage_of(policy: &PolicyFile, work: impl FnOnce(&Stage<'_>)) {
         stage.expected
     });
     println!("{}", executed.finished.stderr);
-    check(expected, &executed.summary.expect("a summary"));
+    let summary = executed.summary.expect("a summary");
+    check(expected, &summary);
+    summary
 }
 
 /// What a status has of a destination, in words: `3 sent, 2 well, 1 status 503`.

@@ -107,3 +107,23 @@ fn the_refusal_of_another_governor_is_no_outcome() {
         }
     });
 }
+
+#[test]
+fn latency_is_from_the_request_to_the_status() {
+    let late = Duration::from_millis(80);
+    let summary = on_stage(|stage| {
+        let mut wire = stage.wire("9 sent, 9 well");
+        for _ in 0..9 {
+            wire.say(&[get("/")]);
+            sleep(late);
+            // The body takes its time.
+            wire.answer(&["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"]);
+            sleep(late);
+            wire.answer(&["ok"]);
+        }
+    });
+    let latency = &summary["destinations"][0]["latencySeconds"];
+    let median = Duration::from_secs_f64(latency["p50"].as_f64().unwrap());
+    // As exact as a histogram is.
+    assert!((late * 9 / 10..late * 3 / 2).contains(&median), "{latency}");
+}
