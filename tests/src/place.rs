@@ -62,6 +62,14 @@ impl<'a> Place<'a> {
         self.netns.is_some()
     }
 
+    /// Runs `work` in the place's network, in the caller's own process and cgroup.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match self.netns {
+            Some(netns) => netns.run(work),
+            None => work(),
+        }
+    }
+
     /// Makes `command` start here. It moves itself before it executes its program, so that not
     /// one socket of it is made elsewhere (a socket keeps the cgroup it was made in).
     pub fn settle(&self, command: &mut Command) {

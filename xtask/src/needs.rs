@@ -129,6 +129,22 @@ pub fn demo() -> Vec<Need> {
     ]
 }
 
+/// What the benchmark runs.
+pub fn bench() -> Vec<Need> {
+    vec![
+        need(
+            "wrk",
+            "callers over kept connections, as many as go",
+            Sign::Program("wrk"),
+        ),
+        need(
+            "iproute2",
+            "the benchmark's own network namespace",
+            Sign::Program("ip"),
+        ),
+    ]
+}
+
 /// What the tests run: unmodified clients that retry, and network namespaces.
 pub fn tests() -> Vec<Need> {
     vec![
@@ -190,6 +206,16 @@ pub fn vm() -> Vec<Need> {
             "cpio",
             "packs that machine's file system",
             Sign::Program("cpio"),
+        ),
+        need(
+            "iproute2",
+            "its networks, and what is attached to their devices",
+            Sign::Program("tc"),
+        ),
+        need(
+            "nftables",
+            "a part of every test's network",
+            Sign::Program("nft"),
         ),
     ]
 }

@@ -11,15 +11,21 @@ use object::{
 /// `r0 = 1; exit`.
 const LET_GO: [u8; 16] = [0xb7, 0, 0, 0, 1, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
 
+/// `r0 = -1; exit`: to the next program at the device.
+const NEXT: [u8; 16] = [
+    0xb7, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x95, 0, 0, 0, 0, 0, 0, 0,
+];
+
 /// `r0 = 0; exit`: what the law's test program answers when it ran.
 const RAN: [u8; 16] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
 
 /// Names as those of our programs, in the sections that say where each belongs.
-const PROGRAMS: [(&str, &str, [u8; 16]); 5] = [
+const PROGRAMS: [(&str, &str, [u8; 16]); 6] = [
     ("connect4", "cgroup/connect4", LET_GO),
     ("sock_ops", "sockops", LET_GO),
     ("skb_egress", "cgroup_skb/egress", LET_GO),
     ("skb_ingress", "cgroup_skb/ingress", LET_GO),
+    ("act_egress", "classifier", NEXT),
     ("law", "classifier", RAN),
 ];
 

@@ -8,15 +8,43 @@ use anyhow::{Context, Result, bail};
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::links::FdLink;
-use aya::programs::{CgroupAttachMode, CgroupSkbAttachType, Program, ProgramError, ProgramInfo};
+use aya::programs::tc::TcAttachOptions;
+use aya::programs::{
+    CgroupAttachMode, CgroupSkbAttachType, LinkOrder, Program, ProgramError, ProgramInfo,
+    TcAttachType,
+};
 use aya::{Ebpf, EbpfLoader};
 use governor_core::key::{CgroupEntry, Config, MAX_RULES, PortKey, RuleKey, RuleValue, map};
 use governor_core::params::Params;
 
 use crate::cgroup::Cgroup;
+use crate::netns::Netns;
+use crate::place::Place;
 
 /// Programs in the order they are attached, as the daemon does.
-pub const HOOKS: [&str; 4] = ["skb_ingress", "skb_egress", "sock_ops", "connect4"];
+pub const HOOKS: [&str; 5] = [
+    "skb_ingress",
+    "skb_egress",
+    "sock_ops",
+    "connect4",
+    "act_egress",
+];
+
+/// Where they are attached: a cgroup, and the loopback device of a network of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The governed cgroup.
+    pub cgroup: &'a Cgroup,
+    /// Its network.
+    pub netns: &'a Netns,
+}
+
+impl<'a> Site<'a> {
+    /// Where the governed processes live.
+    pub fn place(self) -> Place<'a> {
+        Place::new(self.netns, self.cgroup)
+    }
+}
 
 /// The port whose breaker, once open, stays open for the whole measurement.
 pub const REFUSING: u16 = 9;
@@ -80,9 +108,9 @@ impl Programs {
         Ok(Self(ebpf))
     }
 
-    /// Attaches every hook to the cgroup.
-    pub fn attach(&mut self, cgroup: &Cgroup) -> Result<Attached> {
-        let directory = File::open(cgroup.path())?;
+    /// Attaches every hook.
+    pub fn attach(&mut self, site: Site<'_>) -> Result<Attached> {
+        let directory = File::open(site.cgroup.path())?;
         let links = HOOKS.into_iter().map(|hook| {
             let program = self.0.program_mut(hook).context("no such program")?;
             let link = match program {
@@ -100,6 +128,14 @@ impl Programs {
                         _ => CgroupSkbAttachType::Egress,
                     };
                     let id = program.attach(&directory, direction, CgroupAttachMode::default())?;
+                    FdLink::try_from(program.take_link(id)?)
+                }
+                Program::SchedClassifier(program) => {
+                    // By name, among the devices of the thread's network.
+                    let id = site.netns.run(|| {
+                        let order = TcAttachOptions::TcxOrder(LinkOrder::default());
+                        program.attach_with_options("lo", TcAttachType::Egress, order)
+                    })?;
                     FdLink::try_from(program.take_link(id)?)
                 }
                 _ => bail!("program {hook} is of an unexpected type"),

@@ -2,10 +2,9 @@
 
 use anyhow::Result;
 
-use super::kernel::Programs;
+use super::kernel::{Programs, Site};
 use super::sample::Sample;
 use super::worker::{Load, Worker};
-use crate::cgroup::Cgroup;
 
 /// Pairs of one load.
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ pub struct Pairs {
 /// Measures `pairs` pairs. Which of a pair comes first alternates, so that drift cancels.
 pub fn measure(
     programs: &mut Programs,
-    cgroup: &Cgroup,
+    site: Site<'_>,
     worker: &mut Worker,
     load: Load,
     pairs: u32,
@@ -31,12 +30,12 @@ pub fn measure(
     for pair in 0..pairs {
         let mut with = None;
         if pair % 2 == 0 {
-            with = Some(governed(programs, cgroup, worker, load)?);
+            with = Some(governed(programs, site, worker, load)?);
         }
         let bare = micros(worker.cpu(load)?);
         let with = match with {
             Some(with) => with,
-            None => governed(programs, cgroup, worker, load)?,
+            None => governed(programs, site, worker, load)?,
         };
         without.push(bare);
         added.push(with - bare);
@@ -51,11 +50,11 @@ pub fn measure(
 
 fn governed(
     programs: &mut Programs,
-    cgroup: &Cgroup,
+    site: Site<'_>,
     worker: &mut Worker,
     load: Load,
 ) -> Result<f64> {
-    let _attached = programs.attach(cgroup)?;
+    let _attached = programs.attach(site)?;
     Ok(micros(worker.cpu(load)?))
 }
 

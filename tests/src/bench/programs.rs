@@ -6,10 +6,9 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context, Result};
 use aya::sys::{Stats, enable_stats};
 
-use super::kernel::{Attached, HOOKS, Programs, Runs};
+use super::kernel::{Attached, HOOKS, Programs, Runs, Site};
 use super::sample::Sample;
 use super::worker::{Load, Worker};
-use crate::cgroup::Cgroup;
 
 /// Of one program under one load.
 #[derive(Clone, Debug)]
@@ -43,8 +42,8 @@ pub struct Bench {
 
 impl Bench {
     /// Attaches both.
-    pub fn start(mut ours: Programs, mut empty: Programs, cgroup: &Cgroup) -> Result<Self> {
-        let attached = [empty.attach(cgroup)?, ours.attach(cgroup)?];
+    pub fn start(mut ours: Programs, mut empty: Programs, site: Site<'_>) -> Result<Self> {
+        let attached = [empty.attach(site)?, ours.attach(site)?];
         Ok(Self {
             ours,
             empty,
@@ -63,7 +62,7 @@ impl Bench {
                 seen.push([0, 1].map(|i| after[i].since(before[i])));
             }
         }
-        let times = f64::from(load.times());
+        let times = f64::from(load.times);
         let spent = |round: usize| {
             let spent = seen.iter().map(|seen| seen[round]);
             spent

@@ -3,6 +3,7 @@
 //!
 //! It takes orders on standard input, one a line, and answers each with one line.
 
+use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,11 +12,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::kernel::REFUSING;
+use super::web;
 use crate::place::Place;
 
 const REQUEST: [u8; 64] = [b'q'; 64];
@@ -23,30 +26,47 @@ const ANSWER: [u8; 256] = [b'a'; 256];
 /// Exchanges before a measurement: both ends are awake and the window is open.
 const WARM_UP: u32 = 20;
 
+/// What the worker is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Connect, one exchange, close.
+    Short,
+    /// Exchanges on one connection; opening and closing it are not measured.
+    Exchanges,
+    /// Connects to a port where nothing listens.
+    Refused,
+    /// Requests on one connection, as [`super::web`] has them: as wrk sends them, one target.
+    BareRequests,
+    /// The same with the headers of a usual client.
+    EqualRequests,
+    /// The same, each to a target of its own.
+    Requests,
+    /// Segments of no protocol we know, sent.
+    Sent,
+    /// The same, received.
+    Received,
+}
+
 /// What the worker is to do, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// Connect, one exchange, close.
-    Short(u32),
-    /// Exchanges on one connection; opening and closing it are not measured.
-    Exchanges(u32),
-    /// Connects to a port where nothing listens.
-    Refused(u32),
+pub struct Load {
+    /// What.
+    pub what: What,
+    /// How often.
+    pub times: u32,
 }
 
 impl Load {
-    fn line(self) -> String {
-        match self {
-            Self::Short(times) => format!("short {times}"),
-            Self::Exchanges(times) => format!("exchanges {times}"),
-            Self::Refused(times) => format!("refused {times}"),
-        }
+    /// So often.
+    pub const fn of(what: What, times: u32) -> Self {
+        Self { what, times }
     }
+}
 
-    /// How often.
-    pub fn times(self) -> u32 {
-        let (Self::Short(times) | Self::Exchanges(times) | Self::Refused(times)) = self;
-        times
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.what.to_possible_value().ok_or(fmt::Error)?;
+        write!(f, "{} {}", what.get_name(), self.times)
     }
 }
 
@@ -55,18 +75,13 @@ impl FromStr for Load {
 
     fn from_str(line: &str) -> Result<Self> {
         let (what, times) = line.split_once(' ').context("an order has two words")?;
-        let times = times.parse()?;
-        Ok(match what {
-            "short" => Self::Short(times),
-            "exchanges" => Self::Exchanges(times),
-            "refused" => Self::Refused(times),
-            _ => bail!("no such order: {what}"),
-        })
+        let what = What::from_str(what, false).map_err(|error| anyhow!(error))?;
+        Ok(Self::of(what, times.parse()?))
     }
 }
 
 /// Which CPUs the two threads may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cpus {
     /// The scheduler decides, as for most programs.
     Any,
@@ -75,6 +90,25 @@ pub enum Cpus {
     One,
     /// One each: what callers and servers on a busy machine do to each other.
     Two,
+}
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cpus = self.to_possible_value().ok_or(fmt::Error)?;
+        f.write_str(cpus.get_name())
+    }
+}
+
+impl Cpus {
+    /// Where the client's thread stays, and where the server's does; none: left to the scheduler.
+    pub fn split(self) -> Result<(Option<usize>, Option<usize>)> {
+        let last = thread::available_parallelism()?.get() - 1;
+        Ok(match self {
+            Self::Any => (None, None),
+            Self::One => (Some(last), Some(last)),
+            Self::Two => (Some(last), Some(0)),
+        })
+    }
 }
 
 /// The worker, seen from outside. Dropping it ends the process.
@@ -91,11 +125,7 @@ impl Worker {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .arg("worker")
-            .arg(match cpus {
-                Cpus::Any => "any",
-                Cpus::One => "one",
-                Cpus::Two => "two",
-            })
+            .arg(cpus.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         place.settle(&mut command);
@@ -111,10 +141,10 @@ impl Worker {
 
     /// Lets it work; the CPU time of one connect or exchange.
     pub fn cpu(&mut self, load: Load) -> Result<Duration> {
-        writeln!(self.orders, "{}", load.line())?;
+        writeln!(self.orders, "{load}")?;
         let line = self.answers.next().context("the worker has ended")??;
         let nanos = line.parse().map_err(|_| anyhow!("{line}"))?;
-        Ok(Duration::from_nanos(nanos) / load.times())
+        Ok(Duration::from_nanos(nanos) / load.times)
     }
 }
 
@@ -130,12 +160,7 @@ impl Drop for Worker {
 pub fn work(cpus: Cpus) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let server = listener.local_addr()?;
-    let last = thread::available_parallelism()?.get() - 1;
-    let (ours, theirs) = match cpus {
-        Cpus::Any => (None, None),
-        Cpus::One => (Some(last), Some(last)),
-        Cpus::Two => (Some(last), Some(0)),
-    };
+    let (ours, theirs) = cpus.split()?;
     stay(ours)?;
     thread::spawn(move || {
         // Left to the scheduler it still serves, and the figures say less.
@@ -152,7 +177,7 @@ pub fn work(cpus: Cpus) -> Result<()> {
 }
 
 /// Keeps the calling thread on a CPU.
-fn stay(cpu: Option<usize>) -> Result<()> {
+pub fn stay(cpu: Option<usize>) -> Result<()> {
     let mut cpus = CpuSet::new();
     match cpu {
         Some(cpu) => cpus.set(cpu)?,
@@ -162,36 +187,57 @@ fn stay(cpu: Option<usize>) -> Result<()> {
 }
 
 fn run(load: Load, server: SocketAddr) -> Result<Duration> {
-    match load {
-        Load::Short(times) => {
-            let before = cpu()?;
-            for _ in 0..times {
-                exchange(&mut connect(server)?)?;
-            }
-            Ok(cpu()? - before)
-        }
-        Load::Exchanges(times) => {
+    match load.what {
+        What::Short => timed(load.times, |_| exchange(&mut connect(server)?)),
+        What::Exchanges => {
             let mut connection = connect(server)?;
-            for _ in 0..WARM_UP {
-                exchange(&mut connection)?;
-            }
-            let before = cpu()?;
-            for _ in 0..times {
-                exchange(&mut connection)?;
-            }
-            Ok(cpu()? - before)
+            timed_warm(load.times, |_| exchange(&mut connection))
         }
-        Load::Refused(times) => {
+        What::Refused => {
             let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, REFUSING));
-            let before = cpu()?;
-            for _ in 0..times {
+            timed(load.times, |_| {
                 if TcpStream::connect(nobody).is_ok() {
                     bail!("something listens on port {REFUSING}");
                 }
-            }
-            Ok(cpu()? - before)
+                Ok(())
+            })
+        }
+        What::BareRequests | What::EqualRequests | What::Requests => {
+            let mut connection = connect(web::ADDRESS)?;
+            timed_warm(load.times, |number| {
+                connection.write_all(web::request(load.what, number).as_bytes())?;
+                connection.read_exact(&mut [0; web::ANSWER.len()])?;
+                Ok(())
+            })
+        }
+        What::Sent => {
+            let mut connection = connect(web::ADDRESS)?;
+            connection.write_all(&[web::TAKE])?;
+            timed(load.times, |_| Ok(connection.write_all(&web::SEGMENT)?))
+        }
+        What::Received => {
+            let mut connection = connect(web::ADDRESS)?;
+            connection.write_all(&[web::GIVE])?;
+            timed(load.times, |_| {
+                Ok(connection.read_exact(&mut [0; web::SEGMENT.len()])?)
+            })
         }
     }
+}
+
+/// CPU time of doing it so often.
+fn timed(times: u32, mut once: impl FnMut(u32) -> Result<()>) -> Result<Duration> {
+    let before = cpu()?;
+    for number in 0..times {
+        once(number)?;
+    }
+    Ok(cpu()? - before)
+}
+
+/// The same, after some that are not measured.
+fn timed_warm(times: u32, mut once: impl FnMut(u32) -> Result<()>) -> Result<Duration> {
+    timed(WARM_UP, &mut once)?;
+    timed(times, |number| once(WARM_UP + number))
 }
 
 fn connect(server: SocketAddr) -> Result<TcpStream> {

@@ -6,16 +6,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
-use governor_tests::bench::kernel::{HOOKS, Programs};
+use governor_tests::bench::kernel::{HOOKS, Programs, Site};
 use governor_tests::bench::law::{self, Which};
 use governor_tests::bench::pairs;
 use governor_tests::bench::programs::{Bench, Cost};
 use governor_tests::bench::report::Report;
 use governor_tests::bench::sample::Sample;
-use governor_tests::bench::worker::{self, Cpus, Load, Worker};
+use governor_tests::bench::web::{self, Web};
+use governor_tests::bench::worker::{self, Cpus, Load, What, Worker};
+use governor_tests::bench::wrk;
 use governor_tests::cgroup::Cgroup;
 use governor_tests::netns::Netns;
-use governor_tests::place::Place;
 use governor_tests::preflight;
 
 /// Measures the kernel programs in a cgroup and a network of its own
@@ -34,6 +35,11 @@ enum Mode {
         /// Which CPUs it may use
         cpus: Cpus,
     },
+    /// The server of wrk and of the worker's requests
+    Web {
+        /// Which CPUs it may use
+        cpus: Cpus,
+    },
 }
 
 #[derive(Args)]
@@ -44,12 +50,25 @@ struct Run {
     /// Where the figures go, as JSON
     #[arg(long)]
     json: PathBuf,
-    /// Fewer rounds and pairs: ten seconds, wide intervals
+    /// Fewer rounds and pairs: half a minute, wide intervals
     #[arg(long)]
     quick: bool,
-    /// Only the programs, not the pairs
+    /// Only this part
     #[arg(long)]
-    programs: bool,
+    only: Option<Part>,
+}
+
+/// A part of the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The programs under loads that are no HTTP
+    Programs,
+    /// The programs under requests
+    Requests,
+    /// CPU time of processes, in pairs
+    Pairs,
+    /// Throughput of wrk, in pairs
+    Wrk,
 }
 
 /// How much is measured.
@@ -59,6 +78,7 @@ struct Scale {
     connections: u32,
     exchanges: u32,
     pairs: u32,
+    wrk_pairs: u32,
 }
 
 const WHOLE: Scale = Scale {
@@ -67,6 +87,7 @@ const WHOLE: Scale = Scale {
     connections: 400,
     exchanges: 4_000,
     pairs: 60,
+    wrk_pairs: 24,
 };
 const QUICK: Scale = Scale {
     rounds: 9,
@@ -74,12 +95,14 @@ const QUICK: Scale = Scale {
     connections: 300,
     exchanges: 2_000,
     pairs: 12,
+    wrk_pairs: 4,
 };
 
 fn main() -> ExitCode {
     let done = match Cli::parse().mode {
         Mode::Run(args) => run(&args),
         Mode::Worker { cpus } => worker::work(cpus),
+        Mode::Web { cpus } => web::serve(cpus),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -90,6 +113,15 @@ fn main() -> ExitCode {
     }
 }
 
+type Measure = fn(&Run, &Scale, &mut Report) -> Result<()>;
+
+const PARTS: [(Part, Measure); 4] = [
+    (Part::Programs, programs),
+    (Part::Requests, requests),
+    (Part::Pairs, process),
+    (Part::Wrk, throughput),
+];
+
 fn run(args: &Run) -> Result<()> {
     preflight::require_kernel();
     let scale = if args.quick { QUICK } else { WHOLE };
@@ -99,9 +131,10 @@ fn run(args: &Run) -> Result<()> {
         date: date(),
         figures: Vec::new(),
     };
-    programs(args, &scale, &mut report)?;
-    if !args.programs {
-        process(args, &scale, &mut report)?;
+    for (part, measure) in PARTS {
+        if args.only.is_none_or(|only| only == part) {
+            measure(args, &scale, &mut report)?;
+        }
     }
     print!("{report}");
     fs::write(&args.json, serde_json::to_vec_pretty(&report)?)
@@ -111,7 +144,11 @@ fn run(args: &Run) -> Result<()> {
 /// Per run of each program.
 fn programs(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
     let (netns, cgroup) = (Netns::create(), Cgroup::create("bench"));
-    let mut worker = Worker::start(&Place::new(&netns, &cgroup), Cpus::One)?;
+    let site = Site {
+        cgroup: &cgroup,
+        netns: &netns,
+    };
+    let mut worker = Worker::start(&site.place(), Cpus::One)?;
     let ours = Programs::shipped(&args.object, &cgroup)?;
     for hook in HOOKS {
         let verified = f64::from(ours.verified_instructions(hook)?);
@@ -122,10 +159,10 @@ fn programs(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
             Some(500_000.0),
         );
     }
-    let bench = Bench::start(ours, Programs::empty()?, &cgroup)?;
+    let bench = Bench::start(ours, Programs::empty()?, site)?;
     the_law(&bench, scale, report)?;
 
-    let short = Load::Short(scale.connections);
+    let short = Load::of(What::Short, scale.connections);
     let costs = bench.costs(&mut worker, short, scale.rounds)?;
     for cost in &costs.programs {
         let goal = match cost.name {
@@ -137,21 +174,71 @@ fn programs(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
     }
     report.add("all, per connection", "ns", &costs.all, None);
 
-    let exchanges = Load::Exchanges(scale.exchanges);
+    let exchanges = Load::of(What::Exchanges, scale.exchanges);
     let costs = bench.costs(&mut worker, exchanges, scale.rounds)?;
-    let turns = costs.programs.iter();
-    for cost in turns.filter(|cost| cost.name.starts_with("skb")) {
+    for cost in costs.programs.iter().filter(|cost| of_packets(cost)) {
         add_cost(report, cost, "exchange", None);
     }
     report.add("all, per exchange", "ns", &costs.all, None);
 
     // The first ones trip the breaker; the rest is denied.
-    worker.cpu(Load::Refused(100))?;
-    let denied = Load::Refused(scale.connections * 5);
+    worker.cpu(Load::of(What::Refused, 100))?;
+    let denied = Load::of(What::Refused, scale.connections * 5);
     for cost in &bench.costs(&mut worker, denied, scale.rounds)?.programs {
         add_cost(report, cost, "denied", Some(400.0));
     }
     Ok(())
+}
+
+/// Per run of the programs that see packets: requests, and segments of other protocols. The server is
+/// not governed here: what runs at egress is a request, what runs at ingress its answer.
+fn requests(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
+    let (netns, cgroup, servers) = (
+        Netns::create(),
+        Cgroup::create("bench"),
+        Cgroup::create("bench-servers"),
+    );
+    let site = Site {
+        cgroup: &cgroup,
+        netns: &netns,
+    };
+    let _web = Web::start(&site.place().in_cgroup(&servers), Cpus::One)?;
+    let mut worker = Worker::start(&site.place(), Cpus::One)?;
+    let ours = Programs::shipped(&args.object, &cgroup)?;
+    let bench = Bench::start(ours, Programs::empty()?, site)?;
+    for (what, name, goal) in [
+        (What::BareRequests, "request of wrk", None),
+        (What::EqualRequests, "equal request", None),
+        (What::Requests, "request", Some(1_200.0)),
+        (What::Sent, "plain bytes", Some(120.0)),
+        (What::Received, "plain bytes", Some(120.0)),
+    ] {
+        let costs = bench.costs(&mut worker, Load::of(what, scale.exchanges), scale.rounds)?;
+        for cost in costs.programs.iter().filter(|cost| of_packets(cost)) {
+            let goal = match (what, cost.name) {
+                // Acknowledgements.
+                (What::Sent, "skb_ingress") | (What::Received, "skb_egress") => continue,
+                (What::Sent | What::Received, _) | (_, "skb_egress") => goal,
+                _ => None,
+            };
+            add_cost_above(report, cost, name, goal);
+        }
+        if !matches!(what, What::Sent | What::Received) {
+            report.add(&format!("all, per {name}"), "ns", &costs.all, None);
+        }
+    }
+    Ok(())
+}
+
+fn of_packets(cost: &Cost) -> bool {
+    cost.name.starts_with("skb") || cost.name == "act_egress"
+}
+
+/// Goals of requests are meant over an empty program.
+fn add_cost_above(report: &mut Report, cost: &Cost, what: &str, goal: Option<f64>) {
+    report.add(&format!("{}: {what}", cost.name), "ns", &cost.raw, None);
+    report.add("  over an empty program", "ns", &cost.above, goal);
+    report.add("  runs", "", &cost.runs, None);
 }
 
 fn add_cost(report: &mut Report, cost: &Cost, what: &str, goal: Option<f64>) {
@@ -188,18 +275,22 @@ fn process(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
         (Cpus::Two, "two CPUs", [None, None]),
     ] {
         let (netns, cgroup) = (Netns::create(), Cgroup::create("bench"));
-        let mut worker = Worker::start(&Place::new(&netns, &cgroup), cpus)?;
+        let site = Site {
+            cgroup: &cgroup,
+            netns: &netns,
+        };
+        let mut worker = Worker::start(&site.place(), cpus)?;
         let mut ours = Programs::shipped(&args.object, &cgroup)?;
         let mut empty = Programs::empty()?;
         for ((name, load), goal) in [
-            ("connection", Load::Short(scale.connections)),
-            ("exchange", Load::Exchanges(scale.exchanges)),
+            ("connection", Load::of(What::Short, scale.connections)),
+            ("exchange", Load::of(What::Exchanges, scale.exchanges)),
         ]
         .into_iter()
         .zip(goals)
         {
             let mut measure =
-                |programs| pairs::measure(programs, &cgroup, &mut worker, load, scale.pairs);
+                |programs| pairs::measure(programs, site, &mut worker, load, scale.pairs);
             let (hooks, pairs) = (measure(&mut empty)?, measure(&mut ours)?);
             report.add(
                 &format!("CPU per {name}, {place}"),
@@ -212,6 +303,26 @@ fn process(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
             report.add("  the governor adds", "%", &pairs.added_percent, goal);
         }
     }
+    Ok(())
+}
+
+/// Requests over kept connections, as their callers notice it.
+fn throughput(args: &Run, scale: &Scale, report: &mut Report) -> Result<()> {
+    let (netns, cgroup) = (Netns::create(), Cgroup::create("bench"));
+    let site = Site {
+        cgroup: &cgroup,
+        netns: &netns,
+    };
+    let _web = Web::start(&site.place(), Cpus::Any)?;
+    let mut ours = Programs::shipped(&args.object, &cgroup)?;
+    let pairs = wrk::measure(&mut ours, site, scale.wrk_pairs)?;
+    report.add("wrk: requests per second", "", &pairs.rate, None);
+    report.add("  the governor takes", "%", &pairs.lost_percent, Some(5.0));
+    report.add("wrk: p99", "us", &pairs.p99, None);
+    report.add("  with the governor", "us", &pairs.p99_governed, None);
+    report.add("wrk: CPU per request", "us", &pairs.cpu, None);
+    report.add("  the governor adds", "us", &pairs.cpu_added, None);
+    report.add("  the governor adds", "%", &pairs.cpu_added_percent, None);
     Ok(())
 }
 

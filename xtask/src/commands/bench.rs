@@ -13,14 +13,14 @@ use crate::{
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Fewer rounds and pairs: ten seconds, wide intervals
+    /// Fewer rounds and pairs: half a minute, wide intervals
     #[arg(long)]
     quick: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let object = setup::ensure(Purpose::Build)?.build()?;
+    let object = setup::ensure(Purpose::Bench)?.build()?;
     run::run(cargo().args(["build", "--package", "governor-tests", "--bin", "bench"]))?;
     let target = tree::root().join("target");
     let reports = target.join("bench");

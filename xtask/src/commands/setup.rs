@@ -36,6 +36,8 @@ pub enum Purpose {
     Build,
     /// Also what the demo runs
     Demo,
+    /// Also what the benchmark runs
+    Bench,
     /// Also the lints, and the clients that the tests run
     Tests,
 }
@@ -51,6 +53,7 @@ pub fn ensure(purpose: Purpose) -> Result<Toolchain> {
     let missing = needs::missing(match purpose {
         Purpose::Build => Vec::new(),
         Purpose::Demo => needs::demo(),
+        Purpose::Bench => needs::bench(),
         Purpose::Tests => for_tests(&toolchain.compiler),
     });
     if !missing.is_empty() {
