@@ -141,21 +141,21 @@ impl From<Line> for Ended {
 }
 
 impl RealClient {
-    /// All of them.
+    /// All of them, those that wait longest first.
     pub const ALL: [Self; 15] = [
         Self::Curl,
-        Self::Wget,
-        Self::Requests,
-        Self::Tenacity,
-        Self::Aiohttp,
-        Self::Boto3,
-        Self::Fetch,
         Self::Got,
         Self::Axios,
-        Self::Undici,
-        Self::AwsJs,
-        Self::Go,
+        Self::Aiohttp,
+        Self::Requests,
         Self::JavaHttpClient,
+        Self::AwsJs,
+        Self::Boto3,
+        Self::Fetch,
+        Self::Wget,
+        Self::Tenacity,
+        Self::Undici,
+        Self::Go,
         Self::JavaUrlConnection,
         Self::Ruby,
     ];

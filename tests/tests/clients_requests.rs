@@ -5,6 +5,7 @@
 //! and logs what reaches it: the truth about retries where nothing is denied.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
@@ -41,7 +42,10 @@ struct Run {
 
 impl Run {
     fn destination(&self) -> &Value {
-        self.executed.destination("127.0.0.1:8080")
+        let summary = self.executed.summary.as_ref().expect("a summary");
+        let destinations = summary["destinations"].as_array().expect("a list");
+        assert_eq!(destinations.len(), 1, "one server was called");
+        &destinations[0]
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -74,7 +78,11 @@ fn run(command: &Command, plan: Plan, options: &[&str]) -> Run {
 }
 
 fn command(client: RealClient, work: &Work) -> Command {
-    client.command(&format!("http://127.0.0.1:{PORT}"), work)
+    command_to(Ipv4Addr::LOCALHOST.into(), client, work)
+}
+
+fn command_to(server: IpAddr, client: RealClient, work: &Work) -> Command {
+    client.command(&format!("http://{}", SocketAddr::new(server, PORT)), work)
 }
 
 /// As many at a time as two cores carry without making each other late: mostly they wait.
@@ -102,10 +110,10 @@ fn each(clients: &[RealClient], test: impl Fn(RealClient) + Sync) {
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 
-/// Operations of each kind of failure: six fail once, two twice.
-const ONCE: u32 = 6;
-const TWICE: u32 = 2;
-const KINDS: [Fault; 3] = [Fault::Status(503), Fault::Reset, Fault::Hang];
+/// Operations of each kind of failure: some fail once, one twice.
+const ONCE: u32 = 5;
+const TWICE: u32 = 1;
+const KINDS: [Fault; 4] = [Fault::Status(503), Fault::Reset, Fault::Hang, Fault::Close];
 
 fn failures_of_each_kind() -> Plan {
     let mut at = WARM_UP;
@@ -124,55 +132,74 @@ fn failures_of_each_kind() -> Plan {
 #[test]
 fn of_each_clients_retries_none_is_missed_and_nothing_else_is_taken_for_one() {
     each(&RealClient::ALL, |client| {
-        let policy = PolicyFile::enforce(
-            "retryConstraint: {mode: Disabled}, circuitBreaker: {mode: Disabled}, \
-             concurrency: {mode: Disabled}, pacing: {jitter: None}, pushback: {honorRetryAfter: false}",
-        );
-        let work = Work {
-            operations: WARM_UP + KINDS.len() as u32 * (ONCE + TWICE) + 4,
-            targets: Targets::Distinct,
-            retries: 3,
-            timeout: TIMEOUT,
-            pause: PAUSE,
-        };
-        let run = run(
-            &command(client, &work),
-            failures_of_each_kind(),
-            &["--policy", &policy.path()],
-        );
-        let truth = run.log.repeats() as f64;
-        let counted = run.count("retries") as f64;
-        // Of totals: the healthy part has no retries to hide a missed one behind.
-        let recall = (counted / truth).min(1.0);
-        let precision = (truth / counted).min(1.0);
-        println!(
-            "{client:?}: {truth} retries, {counted} counted: recall {recall:.3}, precision {precision:.3}; \
-             {} requests, {} attempts, {} suspected",
-            run.log.arrivals.len(),
-            run.count("attempts"),
-            run.count("suspectedRetries"),
-        );
-        assert!(truth >= f64::from(ONCE), "{client:?} did not retry");
-        assert_eq!(
-            denied(run.destination()),
-            0,
-            "{client:?}: {}",
-            run.destination()
-        );
-        assert!(
-            recall >= 0.99 && precision >= 0.99,
-            "{client:?}: {}",
-            run.destination()
-        );
-        // A connect and its first request are one attempt.
-        let attempts = run.count("attempts") as usize;
-        assert_eq!(
-            attempts,
-            run.log.arrivals.len(),
-            "{client:?}: {}",
-            run.destination()
-        );
+        are_known(client, Ipv4Addr::LOCALHOST.into());
     });
+}
+
+#[test]
+fn over_ipv6_they_are_known_as_well() {
+    let clients = [
+        RealClient::Requests,
+        RealClient::Fetch,
+        RealClient::Go,
+        RealClient::JavaHttpClient,
+    ];
+    each(&clients, |client| {
+        are_known(client, Ipv6Addr::LOCALHOST.into());
+    });
+}
+
+fn are_known(client: RealClient, server: IpAddr) {
+    let policy = PolicyFile::enforce(
+        "retryConstraint: {mode: Disabled}, circuitBreaker: {mode: Disabled}, \
+             concurrency: {mode: Disabled}, pacing: {jitter: None}, pushback: {honorRetryAfter: false}",
+    );
+    let work = Work {
+        operations: WARM_UP + KINDS.len() as u32 * (ONCE + TWICE) + 4,
+        targets: Targets::Distinct,
+        retries: 3,
+        timeout: TIMEOUT,
+        pause: PAUSE,
+    };
+    let run = run(
+        &command_to(server, client, &work),
+        failures_of_each_kind(),
+        &["--policy", &policy.path()],
+    );
+    let truth = run.log.repeats() as f64;
+    let counted = run.count("retries") as f64;
+    // Of totals: the healthy part has no retries to hide a missed one behind.
+    let recall = (counted / truth).min(1.0);
+    let precision = (truth / counted).min(1.0);
+    println!(
+        "{client:?}: {truth} retries, {counted} counted: recall {recall:.3}, precision {precision:.3}; \
+             {} requests, {} attempts, {} suspected",
+        run.log.arrivals.len(),
+        run.count("attempts"),
+        run.count("suspectedRetries"),
+    );
+    assert!(truth >= f64::from(ONCE), "{client:?} did not retry");
+    assert_eq!(
+        denied(run.destination()),
+        0,
+        "{client:?}: {}",
+        run.destination()
+    );
+    assert!(
+        recall >= 0.99 && precision >= 0.99,
+        "{client:?}: {}",
+        run.destination()
+    );
+    // A connect and its first request are one attempt. What meets the server's FIN on its way is one
+    // that the server never reads, and the client sends it again (seen once: Java, 1 in 116).
+    let unread = run
+        .count("attempts")
+        .checked_sub(run.log.arrivals.len() as u64);
+    assert!(
+        unread.is_some_and(|unread| unread <= 1),
+        "{client:?}: {}",
+        run.destination()
+    );
 }
 
 /// Those whose retries are known by their bytes alone. The AWS clients declare theirs, which is
@@ -196,7 +223,10 @@ fn on_one_hot_target_nothing_is_denied_by_budget_at_30_percent_failures() {
             timeout: TIMEOUT,
             pause: PAUSE,
         };
-        let plan = Plan::healthy().scattered(Percent(30), Fault::Status(503));
+        // Half of the failures on a connection that lives on, half of them end theirs.
+        let plan = Plan::healthy()
+            .scattered(Percent(15), Fault::Status(503))
+            .scattered(Percent(30), Fault::Reset);
         let run = run(&command(client, &work), plan, &[]);
         let destination = run.destination();
         println!(
@@ -230,11 +260,34 @@ fn on_one_hot_healthy_target_nothing_is_denied_and_nothing_is_a_retry() {
     });
 }
 
+/// A server that asks to wait, and a client that does not: the node waits for it.
+#[test]
+fn a_client_that_ignores_retry_after_is_held_to_it() {
+    const ASKED: u16 = 2;
+    let client = RealClient::Fetch;
+    let work = Work {
+        operations: WARM_UP + 1,
+        targets: Targets::Distinct,
+        retries: 3,
+        timeout: TIMEOUT,
+        pause: PAUSE,
+    };
+    let throttled = WARM_UP..WARM_UP + 1;
+    let plan = Plan::healthy().failing_first(throttled.clone(), 1, Fault::Throttle(ASKED));
+    let run = run(&command(client, &work), plan, &[]);
+    let destination = run.destination();
+    println!("{destination}");
+    // 20, 40 and 80 ms after the answer: each of the retries was too early.
+    assert_eq!(run.log.of(throttled).arrivals.len(), 1);
+    assert_eq!(destination["denied"]["retryAfter"], 3, "{destination}");
+    assert_eq!(denied(destination), 3, "{destination}");
+}
+
 /// Operations that a storm meets, with their retries: more failures than trip a breaker.
 fn stormy(client: RealClient) -> u32 {
     match client {
-        // It waits for a second and more before each retry.
-        RealClient::Curl => 12,
+        // They wait for a second and more before each retry.
+        RealClient::Curl | RealClient::Got => 12,
         _ => 24,
     }
 }

@@ -71,7 +71,8 @@ impl Plan {
         self.and(Which::After(requests), fault)
     }
 
-    /// This share of requests fails, evenly scattered, whatever they ask for.
+    /// This share of requests fails, evenly scattered, whatever they ask for. Of two shares the second
+    /// holds the first: 15 and 30 are 15 of each.
     pub fn scattered(self, share: Percent, fault: Fault) -> Self {
         self.and(Which::Share(share), fault)
     }
