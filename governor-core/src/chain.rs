@@ -135,7 +135,7 @@ pub enum Result {
     Failed = 2,
     /// It failed, and may have taken effect.
     Unclear = 3,
-    /// It was answered, and will be answered alike again.
+    /// It was answered, and will be answered alike again: to the same operation.
     Final = 4,
 }
 
@@ -177,6 +177,16 @@ impl Result {
             Outcome::Status => Self::Failed,
             Outcome::Success if status::is_final(status) => Self::Final,
             Outcome::Success => Self::Success,
+        }
+    }
+
+    /// The same for who is only equal. Not refused as long as nothing fails: a
+    /// health check that takes a 405 for life, a form sent again after a 422.
+    #[inline(always)]
+    pub const fn for_equals(self, outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Success => Self::Success,
+            _ => self,
         }
     }
 

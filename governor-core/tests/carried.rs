@@ -3,7 +3,7 @@
 mod common;
 
 use common::at;
-use common::requests::{Requests, get};
+use common::requests::{Request, Requests, get};
 use governor_core::breaker::State;
 use governor_core::carried::{Paid, Unjudged, passed};
 use governor_core::evidence::Evidence;
@@ -228,11 +228,12 @@ fn a_share_that_is_shed_is_drawn_once_for_an_attempt() {
 
 #[test]
 fn a_retry_rule_holds_on_a_new_connection() {
+    let named = Request { key: 7, ..get(1) };
     for paid in [Paid::First, Paid::Retry] {
         let requests = distinct();
-        let sent = requests.send(0, at(100), get(1));
+        let sent = requests.send(0, at(100), named);
         requests.answer(&sent, at(100), 403);
-        let denied = requests.first_on_connection(0, at(200), get(1), paid, &QUIET);
+        let denied = requests.first_on_connection(0, at(200), named, paid, &QUIET);
         assert_eq!(denied.unwrap_err(), Decision::Deny(Reason::NotRetryable));
     }
 }
@@ -247,12 +248,13 @@ fn audit_lets_a_first_request_go_that_it_would_deny() {
         1,
     );
     requests.distinct(0, at(0));
-    let sent = requests.send(0, at(100), get(1));
+    let named = Request { key: 7, ..get(1) };
+    let sent = requests.send(0, at(100), named);
     requests.answer(&sent, at(100), 403);
     let workload = &requests.node.callers[0].workload;
     let in_flight = workload.limiter.in_flight(at(200));
     let sent = requests
-        .first_on_connection(0, at(200), get(1), Paid::First, &QUIET)
+        .first_on_connection(0, at(200), named, Paid::First, &QUIET)
         .unwrap();
     assert_eq!(workload.limiter.in_flight(at(200)), in_flight);
     assert_eq!(

@@ -186,6 +186,22 @@ fn what_each_sending_changes_is_not_in_the_fingerprint() {
     }
 }
 
+/// What one user may not see or breaks is not what another asks for.
+#[test]
+fn requests_of_two_users_are_not_equal() {
+    let with = |credentials: &str| with(&format!("Authorization:{credentials}\r\n")).fingerprint;
+    for scheme in ["Bearer", "bearer", "Basic", "Token", "token"] {
+        let (one, other) = (with(&format!(" {scheme} 1")), with(&format!(" {scheme} 2")));
+        assert_ne!(one, other, "{scheme}");
+        assert_eq!(one, with(&format!("\t {scheme}  1 ")), "{scheme}");
+    }
+    for scheme in ["AWS4-HMAC-SHA256", "Digest", "OAuth", "SharedKey", "Hawk"] {
+        let (one, other) = (with(&format!(" {scheme} 1")), with(&format!(" {scheme} 2")));
+        assert_eq!(one, other, "{scheme}");
+    }
+    assert_eq!(with(""), with(" "));
+}
+
 #[test]
 fn every_header_that_says_which_try_it_is_is_understood() {
     let tries = [

@@ -98,14 +98,28 @@ fn a_retry_whose_caller_has_stopped_waiting_is_not_sent() {
 fn an_answer_that_will_not_change_is_not_asked_for_again() {
     for status in [400, 403, 410, 422] {
         let requests = with(|_| ());
-        let now = answered(&requests, 100, get(1), status);
+        let named = Request { key: 7, ..get(1) };
+        let now = answered(&requests, 100, named, status);
         assert_eq!(
-            requests.refused(0, at(now), get(1)),
+            requests.refused(0, at(now), named),
             denied(Reason::NotRetryable),
             "{status}"
         );
         // It might after all.
-        requests.send(0, at(now + 10_000), get(1));
+        requests.send(0, at(now + 10_000), named);
+    }
+}
+
+/// Nothing failed, and no name says that it is the same operation: a health
+/// check that takes any answer for life, a form, another user's request.
+#[test]
+fn who_only_looks_equal_after_an_answer_is_never_refused() {
+    for status in [400, 402, 403, 405, 410, 422, 451] {
+        let requests = with(|_| ());
+        let mut now = 100;
+        for _ in 0..50 {
+            now = answered(&requests, now, get(1), status);
+        }
     }
 }
 

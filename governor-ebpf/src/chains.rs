@@ -55,7 +55,8 @@ fn ended(record: &Record, now: Nanos, outcome: Outcome) {
         return;
     };
     let result = result(record, outcome);
-    let learned = told(p, record, record.exchange.fingerprint, now, result);
+    let equals = result.for_equals(outcome);
+    let learned = told(p, record, record.exchange.fingerprint, now, equals);
     if !matches!(learned, Learned::Nothing)
         && let Some(workload) = workload(record)
     {

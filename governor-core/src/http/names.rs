@@ -49,6 +49,9 @@ pub(super) mod class {
     pub const GOOGLE_ATTEMPT: u16 = 20;
     /// Another.
     pub const GOOGLE_OTHER: u16 = 21;
+    /// Who asks: [`PLAIN`] where it is a password or token, which lasts;
+    /// [`VOLATILE`] where it is a signature, new at each sending.
+    pub const CREDENTIALS: u16 = 22;
 }
 
 /// One source for the kernel's chain of comparisons and for the test of collisions.
@@ -71,8 +74,9 @@ macro_rules! headers {
 
 headers! {
     // Clocks and signatures: new at each sending.
-    VOLATILE: "date" "x-amz-date" "authorization" "proxy-authorization" "x-amz-security-token" "dpop"
+    VOLATILE: "date" "x-amz-date" "proxy-authorization" "x-amz-security-token" "dpop"
         "signature" "signature-input";
+    CREDENTIALS: "authorization";
     // Belong to the connection, which may be another.
     VOLATILE: "connection" "keep-alive" "proxy-connection" "expect" "te";
     // Belong to the hop or to the span, which tracing opens for each try.

@@ -9,6 +9,11 @@ use super::request::{RequestScan, flag, stage};
 /// The largest [`RequestScan::attempt`].
 const MOST_ATTEMPTS: u64 = 65_535;
 
+/// How `Basic` and `Bearer` begin.
+const LASTING_B: u32 = b'b' as u32;
+/// How `Token` begins.
+const LASTING_T: u32 = b't' as u32;
+
 /// Units of `grpc-timeout`.
 const HOURS: u32 = b'H' as u32;
 const MINUTES: u32 = b'M' as u32;
@@ -100,6 +105,16 @@ impl RequestScan {
                 } else {
                     line.take(byte);
                 }
+            }
+            class::CREDENTIALS if blank => {}
+            class::CREDENTIALS => {
+                // Basic, Bearer, Token: else two users' requests would be equal.
+                line.class = match byte | FOLD {
+                    LASTING_B | LASTING_T => class::PLAIN,
+                    _ => class::VOLATILE,
+                };
+                line.begin_value();
+                line.take(byte);
             }
             class::AWS_ATTEMPT | class::AWS_EXPIRES | class::AWS_OTHER => {
                 if blank || byte == b';' as u32 {

@@ -231,7 +231,8 @@ impl Requests {
             let came = Came::of(answer.outcome, answer.status, answer.advice);
             let (stamp, window) = (now.stamp(), p.evidence());
             let chain = self.chain(sent.caller, sent.request.fingerprint);
-            let learned = chain.ended(stamp, window, &sent.link, came);
+            let equals = came.for_equals(answer.outcome);
+            let learned = chain.ended(stamp, window, &sent.link, equals);
             self.node.callers[sent.caller].workload.learned(learned);
             if sent.request.key != 0 {
                 self.chain(sent.caller, !sent.request.key)
