@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`line`] | the loop over bytes, and what is kept between two of them |
+//! | [`mod@line`] | the loop over bytes, and what is kept between two of them |
 //! | [`request`], [`answer`] | what each head says |
 //! | `names`, `value` | which headers of a request say something, and what |
 //! | `hash`, `date` | hashes of names and values; dates |
@@ -25,7 +25,7 @@ pub use answer::AnswerScan;
 pub use request::RequestScan;
 
 /// Bytes that are read at a time.
-pub const CHUNK: usize = 32;
+pub const CHUNK: usize = 64;
 
 /// Methods, as numbers.
 pub mod method {
