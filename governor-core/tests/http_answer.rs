@@ -57,6 +57,31 @@ fn a_status_line_without_reason_is_one() {
 }
 
 #[test]
+fn a_beginning_that_is_taken_at_once_leaves_what_its_bytes_leave_one_by_one() {
+    for line in [
+        "HTTP/1.1 200 OK",
+        "HTTP/1.0 503 Busy",
+        "HTTP/1.9 100 Go on",
+        "HTTP/1.1 099 Low",
+        "HTTP/1.1 2x0 Odd",
+        "HTTP/1.1 2000",
+        "HTTP/1.1\t200 OK",
+        "HTTP/1.: 200 OK",
+        "HTTP/2.0 200 OK",
+        "\r\nHTTP/1.1 200 OK",
+    ] {
+        let bytes = chunk(line.as_bytes());
+        let mut whole = AnswerScan::zeroed();
+        let taken = whole.chunk(&bytes, line.len() as u32);
+        let mut singly = AnswerScan::zeroed();
+        for byte in line.bytes().take(taken as usize) {
+            assert_eq!(singly.chunk(&chunk(&[byte]), 1), 1, "{line}");
+        }
+        assert_eq!(whole, singly, "{line}");
+    }
+}
+
+#[test]
 fn what_is_not_http_1_is_foreign_as_soon_as_that_shows() {
     let others: [(&[u8], usize); 9] = [
         (b"\x16\x03\x03", 1),

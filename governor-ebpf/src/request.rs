@@ -5,7 +5,7 @@
 
 use governor_core::{
     cell::Cell as _,
-    chain::{Learned, Sighting, operation},
+    chain::{Learned, Seen, Sighting, operation},
     event::{Event, kind},
     evidence::{Evidence, History, Name, of_request},
     judge::{Attempt, Decision},
@@ -170,9 +170,13 @@ fn known(config: &Config, p: &Params, record: &mut Record) {
             Name::Weak(&named)
         }
     };
-    let history = match chains::workload(record) {
-        Some(workload) => workload.history(),
-        None => History::Unknown,
+    // Only where an equal one failed does it matter: a look-up less where all is well.
+    let history = match print.seen {
+        Seen::Failed => match chains::workload(record) {
+            Some(workload) => workload.history(),
+            None => History::Unknown,
+        },
+        _ => History::Unknown,
     };
     let (evidence, link) = of_request(stamp, record.request.attempt, &print, name, history);
     record.exchange.chain_started = link.started.0;

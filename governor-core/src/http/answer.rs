@@ -42,6 +42,8 @@ pub mod flag {
 const PROTOCOL: u64 = u64::from_le_bytes(*b"HTTP/1.\0");
 /// How many bytes of it, with the minor version.
 const PROTOCOL_BYTES: u16 = 8;
+/// `HTTP/1.1 200`
+const USUAL_BYTES: u32 = 12;
 
 /// [`Line::stage`].
 mod stage {
@@ -112,11 +114,45 @@ impl AnswerScan {
         count: u32,
         mark: impl Fn(&mut Self, u32) -> u32,
     ) -> u32 {
-        if line::reads_on(self.state) {
+        if self.begins_as_usual(bytes, count) {
+            USUAL_BYTES
+        } else if line::reads_on(self.state) {
             line::read(self, bytes, count, mark)
         } else {
             0
         }
+    }
+
+    /// Takes protocol and status at once where they are as usual and all here:
+    /// byte by byte each would be a mark. What is left is the same.
+    #[inline(always)]
+    fn begins_as_usual(&mut self, bytes: &[u8; CHUNK], count: u32) -> bool {
+        if self.line.size() != 0 || self.state != state::START || count < USUAL_BYTES {
+            return false;
+        }
+        let (words, _) = bytes.as_chunks::<8>();
+        let protocol = u64::from_le_bytes(words[0]);
+        let minor = (protocol >> 56).wrapping_sub(b'0' as u64);
+        let (quads, _) = bytes.as_chunks::<4>();
+        let [blank, a, b, c] = quads[2];
+        let digit = |byte: u8| (byte as u32).wrapping_sub(b'0' as u32);
+        let (a, b, c) = (digit(a), digit(b), digit(c));
+        let usual = protocol << 8 >> 8 == PROTOCOL
+            && minor <= 9
+            && blank as u32 == BLANK
+            && (1..=9).contains(&a)
+            && b <= 9
+            && c <= 9;
+        if usual {
+            let line = &mut self.line;
+            line.begin_number();
+            line.number = (a * 100 + b * 10 + c) as u64;
+            line.digits = 3;
+            line.took(USUAL_BYTES);
+            self.state = state::HEAD;
+            self.status_is_known();
+        }
+        usual
     }
 
     /// Handles a byte that decides something: [`next`].
@@ -170,17 +206,23 @@ impl AnswerScan {
             return self.broken();
         }
         if line.digits == 3 {
-            let status = line.number as u32;
-            if status < 100 {
+            if line.number < 100 {
                 return self.broken();
             }
-            self.status = status;
-            line.stage = stage::VALUE;
-            line.class = class::PLAIN;
-            line.begin_value();
+            self.status_is_known();
             return next::STOP;
         }
         next::ON
+    }
+
+    /// The number is the status; the rest of its line says nothing.
+    #[inline(always)]
+    fn status_is_known(&mut self) {
+        let line = &mut self.line;
+        self.status = line.number as u32;
+        line.stage = stage::VALUE;
+        line.class = class::PLAIN;
+        line.begin_value();
     }
 
     #[inline(always)]

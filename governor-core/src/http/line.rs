@@ -184,6 +184,18 @@ pub(super) fn read<H: Head>(
 }
 
 impl Line {
+    /// Bytes of the head so far.
+    #[inline(always)]
+    pub(super) const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// So many bytes were taken at once.
+    #[inline(always)]
+    pub(super) const fn took(&mut self, count: u32) {
+        self.size += count;
+    }
+
     /// From here on: which bytes are marks, and what is ored into each other.
     #[inline(always)]
     pub(super) const fn expect(&mut self, stop: u32, marks: Marks, fold: u32) {
