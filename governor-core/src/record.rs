@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::chain::Link;
-use crate::http::{AnswerScan, RequestScan};
+use crate::http::{AnswerScan, RequestScan, clear};
 use crate::key::EndpointKey;
 use crate::units::Millis;
 use crate::verdict::Ticket;
@@ -153,6 +153,25 @@ impl Exchange {
 }
 
 impl Record {
+    /// Forgets everything, and is of this endpoint. By words: assigned as a whole
+    /// it would be zeroed and copied byte by byte in the kernel programs.
+    #[inline(always)]
+    pub fn begin(&mut self, endpoint: &EndpointKey) {
+        clear(bytemuck::cast_mut::<Self, [u64; size_of::<Self>() / 8]>(
+            self,
+        ));
+        let from = bytemuck::cast_ref::<EndpointKey, [u64; size_of::<EndpointKey>() / 8]>(endpoint);
+        let to = bytemuck::cast_mut::<EndpointKey, [u64; size_of::<EndpointKey>() / 8]>(
+            &mut self.endpoint,
+        );
+        let mut at = 0;
+        while at < from.len() {
+            // SAFETY: a word of the key, through a reference to it.
+            unsafe { core::ptr::write_volatile(&raw mut to[at], from[at]) };
+            at += 1;
+        }
+    }
+
     /// The ticket, if it is a probe.
     #[inline(always)]
     pub const fn ticket(&self) -> Option<Ticket> {

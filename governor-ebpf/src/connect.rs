@@ -13,7 +13,6 @@ use aya_ebpf::{
     macros::cgroup_sock_addr,
     programs::SockAddrContext,
 };
-use bytemuck::Zeroable as _;
 use governor_core::{
     event::{Event, kind},
     evidence::Evidence,
@@ -21,7 +20,7 @@ use governor_core::{
     key::{Address, EXEMPT, EndpointKey, is_loopback, loss, scoped},
     ledger::EndpointLedger,
     params::{Params, protocol},
-    record::{Record, flag},
+    record::flag,
     units::{Millis, Nanos},
 };
 
@@ -161,22 +160,16 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
         return ALLOW;
     };
     let in_flight = flags & (flag::WOULD_DENY | flag::WATCHED) == 0;
-    *record = Record {
-        endpoint: key,
-        connected_at: now.0,
-        entered: if in_flight { now.0 } else { 0 },
-        asked: 0,
-        spoke: 0,
-        thread,
-        thread_attempt,
-        group,
-        rule: index,
-        flags,
-        probe_breaker,
-        probe_lease,
-        sent: 0,
-        ..Record::zeroed()
-    };
+    record.begin(&key);
+    record.connected_at = now.0;
+    record.entered = if in_flight { now.0 } else { 0 };
+    record.thread = thread;
+    record.thread_attempt = thread_attempt;
+    record.group = group;
+    record.rule = index;
+    record.flags = flags;
+    record.probe_breaker = probe_breaker;
+    record.probe_lease = probe_lease;
     ALLOW
 }
 

@@ -65,10 +65,10 @@ pub mod state {
     pub const UNREADABLE: u32 = 4;
 }
 
-/// Zeroes a scan, word by word: of a plain assignment LLVM makes a call of
+/// Zeroes a scan, or a whole record, word by word: of a plain assignment LLVM makes a call of
 /// memset, which in the kernel programs is a loop over bytes (80 ns for two scans).
 #[inline(always)]
-fn clear<const N: usize>(words: &mut [u64; N]) {
+pub(crate) fn clear<const N: usize>(words: &mut [u64; N]) {
     let mut at = 0;
     while at < N {
         // SAFETY: a word of the array, through a reference to it.
