@@ -198,6 +198,8 @@ pub struct ThreadHistory<C = u64> {
     gap: C,
     /// How many healthy gaps were seen.
     history: C,
+    /// Refused requests: second, 32 bits | count in it, 32 bits.
+    denials: C,
 }
 
 impl<C: Cell> ThreadHistory<C> {
@@ -228,6 +230,20 @@ impl<C: Cell> ThreadHistory<C> {
         self.endpoint.store(endpoint);
         self.attempted.store(now.0);
         (repeats, number)
+    }
+
+    /// Counts a refused request of it: how many there were in this second.
+    #[inline(always)]
+    pub fn denied(&self, now: Millis) -> u64 {
+        let second = (now.0 / 1_000) & 0xffff_ffff;
+        let seen = self.denials.load();
+        let count = if seen >> 32 == second {
+            (seen & 0xffff_ffff) + 1
+        } else {
+            1
+        };
+        self.denials.store(second << 32 | count);
+        count
     }
 
     /// The attempt `number` ended. Ignored if the thread has gone on.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::at;
-use common::requests::{Request, Requests, get};
+use common::requests::{Answer, Request, Requests, get};
 use governor_core::breaker::State;
 use governor_core::carried::{Paid, Unjudged, passed};
 use governor_core::evidence::Evidence;
@@ -333,4 +333,27 @@ fn a_policy_that_only_observes_judges_no_request() {
         .first_on_connection(0, at(0), get(1), Paid::First, &QUIET)
         .unwrap();
     assert_eq!(node.callers[0].workload.limiter.in_flight(at(0)), 0);
+}
+
+/// Connects go on to succeed in a stall, and here nothing was ever answered.
+#[test]
+fn a_stall_that_is_older_than_the_governor_opens_the_breaker() {
+    let requests = Requests::new(Params::DEFAULT, 1);
+    let breaker = &requests.node.callers[0].endpoint.breaker;
+    let unanswered = Answer::none(Outcome::Timeout);
+    for i in 0..60 {
+        let now = at(100 + i * 100);
+        if !matches!(breaker.view().state, State::Closed) {
+            return;
+        }
+        let paid = connect(&requests, now, Evidence::None);
+        let sent = requests.first_on_connection(0, now, get(i), paid, &QUIET);
+        let _ = requests.end(
+            &sent.expect("let go"),
+            at(100 + i * 100 + 90),
+            unanswered,
+            0,
+        );
+    }
+    panic!("it never opens");
 }

@@ -25,8 +25,9 @@ use crate::{
     policy, verdict,
 };
 
-/// Denials of one endpoint in a second above which a caller counts as looping
-/// without delay: it is answered late (I10).
+/// Denials of one thread in a second above which it counts as looping without
+/// delay: it is answered late (I10). Not of an endpoint: a hundred callers that
+/// wait between their tries are no loop.
 const LOOPING: u64 = 100;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -81,7 +82,7 @@ fn carry_out(
     let now = Nanos(record.spoke);
     let decision = Decision::unpack(packed);
     if let Decision::Deny(reason) = decision {
-        refuse(p, record, endpoint, reason, sequence);
+        refuse(p, record, reason, sequence);
         tell(record, endpoint, packed, now);
         return record.has(flag::PROBE);
     }
@@ -259,7 +260,6 @@ fn sent(p: &Params, record: &Record, now: Nanos) {
 fn refuse(
     p: &Params,
     record: &mut Record,
-    endpoint: &EndpointLedger<MapCell>,
     reason: Reason,
     sequence: u32,
 ) {
@@ -274,7 +274,10 @@ fn refuse(
     if p.deny_reset != 0 {
         flags |= flag::RESET;
     }
-    if endpoint.denials() > LOOPING {
+    // SAFETY: histories are only changed through their atomic words.
+    if let Some(history) = unsafe { maps::THREADS.get(record.thread) }
+        && history.denied(Nanos(record.spoke).stamp()) > LOOPING
+    {
         flags |= flag::LATE;
     }
     record.flags = flags;

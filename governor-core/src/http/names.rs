@@ -89,7 +89,7 @@ headers! {
         "x-ot-span-context" "grpc-trace-bin" "x-envoy-decorator-operation";
     // Given anew to each sending by some, kept by none that says so.
     VOLATILE: "x-correlation-id" "request-id" "correlation-id" "x-trace-id"
-        "x-client-request-id" "postman-token";
+        "x-client-request-id" "postman-token" "x-ms-date";
     // Tells of the requests before.
     VOLATILE: "x-stripe-client-telemetry";
     // Say why it is tried again, or what is left of the time for it.
@@ -99,9 +99,10 @@ headers! {
     // Named for it, and generated once for an operation (facts of the SDKs).
     SAFE_KEY: "idempotency-key" "x-idempotency-key" "x-goog-gcs-idempotency-token"
         "repeatability-request-id" "paypal-request-id";
-    KEY: "amz-sdk-invocation-id" "x-ms-client-request-id";
-    // Kept by Envoy over its own tries; others reuse it for a page of calls.
-    WEAK_KEY: "x-request-id";
+    KEY: "amz-sdk-invocation-id";
+    // Kept by Envoy over its own tries; others reuse it for a page of calls, as
+    // callers of Azure do with theirs.
+    WEAK_KEY: "x-request-id" "x-ms-client-request-id";
     TRACE: "traceparent";
     LENGTH: "content-length";
     CODING: "transfer-encoding";
