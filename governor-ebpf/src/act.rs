@@ -50,9 +50,10 @@ const MONOTONIC: u32 = 1;
 /// say at the next retransmission: TCP sends a lost packet again after 200 ms.
 /// Until then all is dropped: whoever writes more makes TCP try again at once.
 const LATER: u64 = 150_000_000;
-/// Nothing is held back longer: fq drops what lies beyond its horizon, and a
-/// time far ahead is an error of ours.
-const LONGEST_DELAY: u64 = 2_000_000_000;
+/// Nothing is held back longer, which is what a policy may say at most: fq
+/// drops what lies beyond its horizon of 10 s, and a time far ahead is an error
+/// of ours.
+const LONGEST_DELAY: u64 = 5_000_000_000;
 
 /// A packet leaves its caller's network namespace: lo, a NIC, a pod's veth.
 #[classifier]

@@ -212,11 +212,6 @@ pub fn vm() -> Vec<Need> {
             "its networks, and what is attached to their devices",
             Sign::Program("tc"),
         ),
-        need(
-            "nftables",
-            "a part of every test's network",
-            Sign::Program("nft"),
-        ),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! The machine's file system: an archive that the kernel unpacks into memory.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
@@ -9,18 +10,26 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Packs files into `/bin`, each under its name.
-pub fn pack(home: &Path, files: &[(&str, PathBuf)]) -> Result<PathBuf> {
+/// Packs files, each at its place below the root.
+pub fn pack(home: &Path, files: &[(PathBuf, PathBuf)]) -> Result<PathBuf> {
     let root = home.join("root");
-    let bin = root.join("bin");
     // Nothing of an earlier one.
     let _ = fs::remove_dir_all(&root);
-    fs::create_dir_all(&bin).with_context(|| bin.display().to_string())?;
-    let mut names = String::from("bin\n");
-    for (name, path) in files {
-        fs::copy(path, bin.join(name)).with_context(|| path.display().to_string())?;
-        names += &format!("bin/{name}\n");
+    // In this order a directory comes before what is in it.
+    let mut names = BTreeSet::new();
+    for (place, path) in files {
+        let directories = place.ancestors().skip(1);
+        names.extend(directories.filter(|it| !it.as_os_str().is_empty()));
+        names.insert(place);
+        let copy = root.join(place);
+        let directory = copy.parent().unwrap_or(&root);
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        fs::copy(path, &copy).with_context(|| path.display().to_string())?;
     }
+    let names: String = names
+        .iter()
+        .map(|it| format!("{}\n", it.display()))
+        .collect();
     let archive = home.join("initramfs");
     let mut cpio = Command::new("cpio")
         .args(["--create", "--format=newc", "--owner=0:0", "--quiet"])

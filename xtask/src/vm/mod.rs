@@ -2,5 +2,6 @@
 
 pub mod archive;
 pub mod kernel;
+pub mod libraries;
 pub mod machine;
 pub mod verdict;

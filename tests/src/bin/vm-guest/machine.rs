@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -33,6 +34,9 @@ pub fn prepare() {
         mount_at(place, kind).expect("the machine has its file systems");
     }
     fs::create_dir_all("/tmp").expect("a file system in memory");
+    fs::create_dir_all("/var").expect("a file system in memory");
+    // There `ip` looks for networks.
+    symlink("/run", "/var/run").expect("a file system in memory");
     for module in MODULES {
         load(module).expect("the kernel takes its modules");
     }
@@ -82,8 +86,24 @@ pub fn in_another_network<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// SYNs of new connections that left so far, in the calling thread's network namespace: a connect
 /// that is denied sends none.
 pub fn syns() -> u64 {
-    let snmp = fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel counts");
-    counter(&snmp, "Tcp:", "ActiveOpens").expect("the kernel counts active opens")
+    count("snmp", "Tcp:", "ActiveOpens")
+}
+
+/// Segments that were sent again.
+pub fn sent_again() -> u64 {
+    count("snmp", "Tcp:", "RetransSegs")
+}
+
+/// Segments that came before one that was sent earlier.
+pub fn out_of_order() -> u64 {
+    count("netstat", "TcpExt:", "TCPOFOQueue")
+}
+
+/// A counter of the calling thread's network namespace.
+fn count(file: &str, protocol: &str, name: &str) -> u64 {
+    let path = format!("/proc/thread-self/net/{file}");
+    let counters = fs::read_to_string(path).expect("the kernel counts");
+    counter(&counters, protocol, name).unwrap_or_else(|| panic!("the kernel counts no {name}"))
 }
 
 /// A line of names and a line of numbers below it.

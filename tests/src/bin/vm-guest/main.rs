@@ -9,15 +9,20 @@
 
 mod echo;
 mod exec;
+mod filters;
 mod load;
 mod machine;
 mod node;
 mod object;
+mod pacing;
+mod refusal;
 mod report;
 mod run;
 mod takeover;
+mod wire;
 
 use report::Checks;
+use wire::Wire;
 
 fn main() {
     machine::prepare();
@@ -25,6 +30,15 @@ fn main() {
     let mut checks = Checks::default();
     object::check(&mut checks);
     exec::check(&mut checks);
+    let mut wire = None;
+    checks.check("networks are made as in all tests", || {
+        wire = Some(Wire::new());
+    });
+    if let Some(wire) = wire {
+        refusal::check(&mut checks, &wire);
+        pacing::check(&mut checks, &wire);
+        filters::check(&mut checks, &wire);
+    }
     run::check(&mut checks);
     takeover::check(&mut checks, bare);
     checks.finish();
