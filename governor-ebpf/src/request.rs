@@ -257,12 +257,7 @@ fn sent(p: &Params, record: &Record, now: Nanos) {
 /// Refuses it: the executor answers, and nothing on this connection is an
 /// outcome any more (I1).
 #[inline(always)]
-fn refuse(
-    p: &Params,
-    record: &mut Record,
-    reason: Reason,
-    sequence: u32,
-) {
+fn refuse(p: &Params, record: &mut Record, reason: Reason, sequence: u32) {
     record.refused = sequence;
     record.refused_why = reason as u32;
     record.retry_after = p.retry_after;
