@@ -289,6 +289,12 @@ impl<C: Cell> Breaker<C> {
         }
     }
 
+    /// What succeeded before were connects only, where answers are what counts.
+    #[inline(always)]
+    pub fn unproven(&self) {
+        self.last_success.store(0);
+    }
+
     /// An attempt failed. May trip the breaker; a probe that failed opens it
     /// for longer, from when it was sent: one that waited in vain has waited.
     #[inline(always)]

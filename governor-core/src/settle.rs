@@ -173,11 +173,12 @@ fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     l.workload.limiter.failure(e.outcome.overload(e.status));
     l.destination.budget.failure(e.now);
     claim(p, e, l);
-    if matches!(e.level, Level::Exchange) {
-        // Where a request failed, answers are given, or ought to be: from now on
-        // a connect alone proves nothing. Else a stall that is older than the
-        // governor would never open a breaker.
+    if matches!(e.level, Level::Exchange) && !l.endpoint.answers() {
+        // Where a request failed, answers are given, or ought to be: a connect
+        // alone proves nothing, nor did it before. Else a stall that is older
+        // than the governor would never open a breaker.
         l.endpoint.answers.store(1);
+        l.endpoint.breaker.unproven();
     }
     if p.breaker_enabled == 0 {
         return Move::None;

@@ -335,6 +335,21 @@ fn a_policy_that_only_observes_judges_no_request() {
     assert_eq!(node.callers[0].workload.limiter.in_flight(at(0)), 0);
 }
 
+/// Connects succeed all the while, and here nothing was ever answered well.
+#[test]
+fn seven_failed_requests_open_a_breaker_that_only_saw_connects_succeed() {
+    let requests = Requests::new(Params::DEFAULT, 1);
+    let breaker = &requests.node.callers[0].endpoint.breaker;
+    for i in 0..7 {
+        assert_eq!(breaker.view().state, State::Closed, "{i}");
+        let now = at(100 + i * 10);
+        let paid = connect(&requests, now, Evidence::None);
+        let sent = requests.first_on_connection(0, now, get(i), paid, &QUIET);
+        requests.answer(&sent.expect("let go"), now, 503);
+    }
+    assert_eq!(breaker.view().state, State::Open);
+}
+
 /// Connects go on to succeed in a stall, and here nothing was ever answered.
 #[test]
 fn a_stall_that_is_older_than_the_governor_opens_the_breaker() {

@@ -11,7 +11,6 @@ use aya_ebpf::{
         bpf_get_netns_cookie, bpf_ktime_get_ns, bpf_sk_fullsock, bpf_sk_release, bpf_skc_lookup_tcp,
     },
 };
-use bytemuck::Zeroable as _;
 use governor_core::{
     key::{Address, EXEMPT, EndpointKey, is_loopback, loss, scoped},
     record::{Record, flag},
@@ -97,14 +96,11 @@ pub fn adopt(skb: *mut __sk_buff) -> Option<&'static mut Record> {
         lost(loss::NO_RECORD);
         return None;
     };
-    *record = Record {
-        endpoint: key,
-        connected_at: now,
-        group: governor_core::cell::Cell::load(&endpoint.group) as u32,
-        rule: policy::index(config, rule),
-        flags: flag::CONNECTED | flag::ADOPTED,
-        ..Record::zeroed()
-    };
+    record.begin(&key);
+    record.connected_at = now;
+    record.group = governor_core::cell::Cell::load(&endpoint.group) as u32;
+    record.rule = policy::index(config, rule);
+    record.flags = flag::CONNECTED | flag::ADOPTED;
     Some(record)
 }
 
