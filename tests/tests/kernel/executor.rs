@@ -1,7 +1,6 @@
 //! The programs of tc alone, on devices of the test's own namespaces. What the judge writes into a
 //! socket's record, the test writes: the record is reached by the socket's descriptor.
 
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::net::TcpStream;
@@ -138,16 +137,6 @@ impl Executor {
             ..self.record(socket)
         };
         self.set(socket, &record);
-    }
-
-    /// Tells that a device's queue keeps times.
-    pub fn paces(&mut self, netns: &Netns, device: &str) {
-        let device = CString::new(device).unwrap();
-        // SAFETY: a string that ends with a zero.
-        let index = netns.run(|| unsafe { libc::if_nametoindex(device.as_ptr()) });
-        assert!(index > 0, "{device:?}: {}", io::Error::last_os_error());
-        let mut paced = self.kernel.table_mut::<u32, u32>(map::PACED);
-        paced.insert(Wire(index), Wire(1), 0).unwrap();
     }
 
     /// The socket's record; zeroes where it has none.

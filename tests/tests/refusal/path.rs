@@ -129,18 +129,6 @@ impl Path {
             .run(|| transmit_checksums_off(&inner.left.device));
     }
 
-    /// Gives the last device on the caller's side a queue that keeps times, and tells the executor.
-    pub fn queue_with_times(&mut self) {
-        let (router, _, [inner, outer]) = self.server.as_ref().unwrap();
-        let (last, queued, met) = match self.way {
-            Way::Host => (router, &outer.left, (router, &inner.right)),
-            _ => (&self.caller, &inner.left, (&self.caller, &inner.left)),
-        };
-        let arguments = ["qdisc", "add", "dev", &queued.device, "root", "fq"];
-        run(last, "tc", &arguments, "");
-        self.executor.paces(met.0, &met.1.device);
-    }
-
     /// Where the server listens, and where it is called.
     pub fn addresses(&self, address: Address) -> (SocketAddr, SocketAddr) {
         let own = |v6: bool| -> IpAddr {
