@@ -1,0 +1,136 @@
+//! What a scenario found: claims that hold or do not, and what a chart shows of it.
+
+use serde::Serialize;
+
+/// All that a scenario found.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Findings {
+    /// Its name, as the command line spells it: `blip-5s`.
+    pub name: String,
+    /// What happens in it, in one line.
+    pub title: String,
+    /// What was played, with its numbers, in a sentence or two.
+    pub story: String,
+    /// What it must show.
+    pub claims: Vec<Claim>,
+    /// What was played, run by run: the one without the governor first.
+    pub runs: Vec<Run>,
+    /// What a reader should know besides: what was scaled down, what surprised.
+    pub notes: Vec<String>,
+    /// How long it took, seconds.
+    pub took: f64,
+}
+
+impl Findings {
+    /// Whether every claim holds.
+    pub fn hold(&self) -> bool {
+        self.claims.iter().all(|claim| claim.holds)
+    }
+}
+
+/// One sentence that can be wrong.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// The sentence: `load at the service, worst second after the second one`.
+    pub what: String,
+    /// What was measured, with its unit: `1.08 x offered`.
+    pub measured: String,
+    /// What is wanted: `at most 1.15`.
+    pub wanted: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+impl Claim {
+    /// That a figure is at most `most`.
+    pub fn at_most(what: impl Into<String>, figure: f64, most: f64, unit: &str) -> Self {
+        Self::new(
+            what,
+            figure,
+            unit,
+            format!("at most {most}"),
+            figure <= most,
+        )
+    }
+
+    /// That a figure is at least `least`.
+    pub fn at_least(what: impl Into<String>, figure: f64, least: f64, unit: &str) -> Self {
+        Self::new(
+            what,
+            figure,
+            unit,
+            format!("at least {least}"),
+            figure >= least,
+        )
+    }
+
+    /// That something is so; `measured` says how it is.
+    pub fn that(
+        what: impl Into<String>,
+        measured: impl Into<String>,
+        wanted: impl Into<String>,
+        holds: bool,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            measured: measured.into(),
+            wanted: wanted.into(),
+            holds,
+        }
+    }
+
+    fn new(what: impl Into<String>, figure: f64, unit: &str, wanted: String, holds: bool) -> Self {
+        let measured = match figure.abs() {
+            size if size >= 100.0 => format!("{figure:.0} {unit}"),
+            size if size >= 10.0 => format!("{figure:.1} {unit}"),
+            _ => format!("{figure:.3} {unit}"),
+        };
+        // NaN compares with nothing: such a claim does not hold.
+        Self::that(
+            what,
+            measured.trim(),
+            format!("{wanted} {unit}").trim(),
+            holds,
+        )
+    }
+}
+
+/// One run of a storm, as the chart shows it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// `without`, `with`, or what is special: `with, breaker off`.
+    pub name: String,
+    /// The governor was there.
+    pub governed: bool,
+    /// Length of a slot of the series, seconds.
+    pub slot: f64,
+    /// First tries that callers offered, per second.
+    pub offered: Vec<f64>,
+    /// Requests that came to the service, per second.
+    pub load: Vec<f64>,
+    /// Operations that ended well, per second, when they ended.
+    pub goodput: Vec<f64>,
+    /// What the service can do, per second; empty where that is not the point.
+    pub capacity: Vec<f64>,
+    /// Attempts that the governor refused, per second.
+    pub denied: Vec<f64>,
+    /// Endpoints whose breaker was not closed.
+    pub breakers: Vec<f64>,
+    /// What happened when.
+    pub marks: Vec<Mark>,
+}
+
+/// A time to shade, or a moment to mark.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mark {
+    /// From there, seconds.
+    pub from: f64,
+    /// To there; a moment where equal.
+    pub to: f64,
+    /// In a word or three: `stalled`, `retries off`.
+    pub label: String,
+}

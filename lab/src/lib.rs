@@ -1,0 +1,3 @@
+//! The storm lab: real storms, without and with the governor.
+
+pub mod findings;
