@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -97,10 +98,13 @@ impl<'a> Node<'a> {
         command
             .arg("--policy-dir")
             .arg(self.scratch.path("policies"));
+        command.arg("--socket").arg(self.socket());
         command
-            .arg("--socket")
-            .arg(self.scratch.path("control.sock"));
-        command
+    }
+
+    /// The daemon's control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.scratch.path("control.sock")
     }
 
     /// Where the daemon and its command lines live.
@@ -112,9 +116,7 @@ impl<'a> Node<'a> {
     #[track_caller]
     pub fn ctl<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Finished {
         let mut command = retry_governor(arguments);
-        command
-            .arg("--socket")
-            .arg(self.scratch.path("control.sock"));
+        command.arg("--socket").arg(self.socket());
         process::run(command, &self.place(), SHORT)
     }
 

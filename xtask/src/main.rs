@@ -16,7 +16,7 @@ mod vm;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use commands::{bench, build, demo as demo_command, setup, test, vmtest};
+use commands::{bench, build, demo as demo_command, lab, setup, test, vmtest};
 
 /// Developer commands of the retry governor
 #[derive(Parser)]
@@ -38,6 +38,8 @@ enum Command {
     Vmtest(vmtest::Args),
     /// Measure what the kernel programs cost; reports, judges nothing
     Bench(bench::Args),
+    /// Play storms without and with the governor, and report what they showed
+    Lab(lab::Args),
     /// Show a retry storm without and with the governor, on real traffic
     Demo(demo_command::Args),
     /// The part of the demo that runs as root
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Vmtest(args) => vmtest::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Demo(args) => return demo_command::run(&args),
         Command::DemoStage(args) => return demo_command::stage(&args),
     };

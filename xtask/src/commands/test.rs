@@ -151,7 +151,7 @@ fn kernel_tests(only: Option<&str>) -> Result<Done> {
 }
 
 /// What tests leave in `target/` as root must not stand in the user's way.
-fn give_back_target() -> Result<()> {
+pub fn give_back_target() -> Result<()> {
     let target = tree::root().join("target");
     let owner = fs::metadata(&target)?.uid();
     run::run(

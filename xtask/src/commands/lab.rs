@@ -1,0 +1,40 @@
+//! `cargo xtask lab`: storms without and with the governor, and a report of what they showed.
+
+use anyhow::Result;
+
+use super::setup::{self, Purpose};
+use crate::{
+    run::{self, User, cargo},
+    tree,
+};
+
+/// Arguments of `lab`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Scenarios to play [default: all]
+    scenarios: Vec<String>,
+    /// At full length, with whole sweeps: hours
+    #[arg(long)]
+    full: bool,
+    /// Name the scenarios and play none
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    setup::ensure(Purpose::Demo)?.build()?;
+    run::run(cargo().args(["build", "--workspace"]))?;
+    let target = tree::root().join("target");
+    let mut lab = run::as_root(&target.join("debug/storm-lab").display().to_string())?;
+    lab.args(&args.scenarios)
+        .args(args.full.then_some("--full"))
+        .args(args.list.then_some("--list"))
+        .arg("--out")
+        .arg(target.join("lab"));
+    let played = run::run(&mut lab);
+    if run::user()? == User::Other {
+        super::test::give_back_target()?;
+    }
+    played
+}
