@@ -19,6 +19,30 @@ pub mod hold {
     pub const CLOSED: u32 = 2;
 }
 
+/// A share that may be missing: basis points + 1, so that all zero is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Told(u16);
+
+impl Told {
+    /// None.
+    pub const NOTHING: Self = Self(0);
+
+    /// This share, the whole at most.
+    pub const fn share(share: BasisPoints) -> Self {
+        let most = BasisPoints::WHOLE.0;
+        Self(if share.0 < most { share.0 } else { most } as u16 + 1)
+    }
+
+    /// The share, if there is one.
+    pub const fn get(self) -> Option<BasisPoints> {
+        match self.0 {
+            0 => None,
+            word => Some(BasisPoints(word as u32 - 1)),
+        }
+    }
+}
+
 /// Orders for one scope: the node, a destination, or a workload at one. All
 /// zero is no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -42,8 +66,11 @@ pub struct Order {
     pub shed_share: u32,
     /// 1: shed retries only.
     pub shed_retries_only: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// By how much the failure rate may exceed `began_with` before the daemon holds a stage. The
+    /// kernel reads neither: they are here to survive the daemon.
+    pub hold_above: Told,
+    /// The failure rate when the stage began.
+    pub began_with: Told,
 }
 
 /// Whether an attempt repeats a failed one, as far as orders and budgets care.
@@ -65,16 +92,34 @@ impl Order {
         if now.0 < self.off_until {
             return 0;
         }
+        match self.stages.get(self.stage(now)) {
+            None | Some(0) => 100,
+            Some(percent) => *percent as u32,
+        }
+    }
+
+    /// Number of the stage, once retries are no longer off; [`STAGES`] is beyond the last.
+    #[inline(always)]
+    fn stage(&self, now: Nanos) -> usize {
         let stage = (now.0 - self.off_until)
             .checked_div(self.stage_every)
             .unwrap_or(STAGES as u64);
-        match self.stages.get(if stage < STAGES as u64 {
+        if stage < STAGES as u64 {
             stage as usize
         } else {
             STAGES
-        }) {
-            None | Some(0) => 100,
-            Some(percent) => *percent as u32,
+        }
+    }
+
+    /// The stage of a restore that is going on: its number and its percent.
+    pub fn restoring(&self, now: Nanos) -> Option<(usize, u8)> {
+        if self.off_from == 0 || now.0 < self.off_from || now.0 < self.off_until {
+            return None;
+        }
+        let stage = self.stage(now);
+        match self.stages.get(stage) {
+            None | Some(0) => None,
+            Some(percent) => Some((stage, *percent)),
         }
     }
 

@@ -10,7 +10,7 @@ use governor_core::evidence::Evidence;
 use governor_core::judge::{Attempt, Decision, Orders, attempt};
 use governor_core::lease::Lease;
 use governor_core::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger};
-use governor_core::order::{Kind, Order};
+use governor_core::order::{Kind, Order, Told};
 use governor_core::params::Params;
 use governor_core::units::BasisPoints;
 use governor_core::verdict::Reason;
@@ -84,6 +84,32 @@ fn retries_come_back_in_stages_without_anyone_doing_anything() {
         let refused = share_refused(&order, minutes * 60_000, Kind::Retry);
         assert!((refused - f64::from(100 - percent) / 100.0).abs() < 0.01);
         assert_eq!(share_refused(&order, minutes * 60_000, Kind::First), 0.0);
+    }
+}
+
+#[test]
+fn a_restore_is_in_one_of_its_stages_until_the_last_is_over() {
+    let order = Order {
+        off_from: at(0).0,
+        off_until: at(60_000).0,
+        stage_every: 60_000_000_000,
+        stages: [10, 100, 0, 0, 0, 0, 0, 0],
+        ..Order::zeroed()
+    };
+    let stages = [0, 60, 119, 120, 180].map(|seconds| order.restoring(at(seconds * 1_000)));
+    assert_eq!(
+        stages,
+        [None, Some((0, 10)), Some((0, 10)), Some((1, 100)), None]
+    );
+    assert_eq!(Order::zeroed().restoring(at(1)), None);
+}
+
+#[test]
+fn a_share_that_is_told_is_none_until_it_is() {
+    assert_eq!(Order::zeroed().hold_above.get(), None);
+    for (share, told) in [(0, 0), (500, 500), (10_000, 10_000), (99_999, 10_000)] {
+        let share = Told::share(BasisPoints(share));
+        assert_eq!(share.get(), Some(BasisPoints(told)));
     }
 }
 

@@ -282,6 +282,8 @@ impl Session {
         let mut status = Status::new(
             &self.governor.snapshot()?,
             &names,
+            // Nobody orders anything here.
+            &HashMap::new(),
             self.governor.programs(Some(&self.attached)),
             self.attached.cgroup(),
             self.started.elapsed(),

@@ -17,9 +17,10 @@ use crate::policy::units::GoDuration;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   retry-governor retries off --destination auth --for 10m
+  retry-governor retries restore --destination auth --stages 5,20,100 --every 2m
   retry-governor retries status
 
-When `off` ends, retries return in stages: 10, 25, 50, then 100 percent, a minute each.")]
+When `off` ends, and from now on with `restore`, retries return in stages: 10, 25, 50, then 100 percent, a minute each. A stage is held while more than 5 percentage points more attempts fail than when it began, and falls back to the one before when that lasts for a minute. Where `off` and `restore` name no destination: `off` is for the node, `restore` for all that is ordered.")]
 pub struct RetriesArgs {
     /// What to do
     action: Action,
@@ -29,6 +30,15 @@ pub struct RetriesArgs {
     /// How long `off` lasts, at most 24h [default: 15m]
     #[arg(long = "for", value_name = "DURATION", value_parser = lasting)]
     lasting: Option<GoDuration>,
+    /// Percent of retries admitted in each stage of the return, rising [default: 10,25,50,100]
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = stage)]
+    stages: Option<Vec<u8>>,
+    /// How long each stage lasts, 1s to 1h [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = lasting)]
+    every: Option<GoDuration>,
+    /// Hold a stage while so many percentage points more attempts fail than when it began [default: 5]
+    #[arg(long, value_name = "POINTS", value_parser = points)]
+    hold_above: Option<f64>,
     /// Do not ask before switching off retries of the whole node
     #[arg(long)]
     yes: bool,
@@ -42,8 +52,24 @@ enum Action {
     Off,
     /// Admit retries as the policy says, at once
     On,
+    /// Let them return in stages, from now on
+    Restore,
     /// Show what is ordered
     Status,
+}
+
+/// A stage of `--stages`.
+fn stage(text: &str) -> Result<u8, String> {
+    let percent = text.trim().parse().ok();
+    let percent = percent.filter(|percent| (1..=100).contains(percent));
+    percent.ok_or_else(|| "whole percents from 1 to 100 are wanted (10,25,50,100)".to_owned())
+}
+
+/// A `--hold-above`.
+fn points(text: &str) -> Result<f64, String> {
+    let points = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let points = points.filter(|points| (0.0..=100.0).contains(points));
+    points.ok_or_else(|| "percentage points from 0 to 100 are wanted".to_owned())
 }
 
 /// Runs it.
@@ -55,10 +81,21 @@ pub fn run(args: &RetriesArgs) -> Result<()> {
             "only `retries off` has an end",
         ));
     }
+    let staged = matches!(args.action, Action::Off | Action::Restore);
+    let given = [
+        ("--stages", args.stages.is_some()),
+        ("--every", args.every.is_some()),
+        ("--hold-above", args.hold_above.is_some()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(_, given)| *given && !staged) {
+        let why = "only `retries off` and `retries restore` return in stages";
+        return Err(Failure::new(Exit::Usage, option, why));
+    }
     let state = match args.action {
         Action::Status => return block_on(status(args)),
         Action::On => RetriesState::Enabled,
         Action::Off => RetriesState::Disabled,
+        Action::Restore => RetriesState::Restoring,
     };
     if args.action == Action::Off && args.destination.is_none() && !args.yes {
         confirm(args.lasting.unwrap_or(USUAL))?;
@@ -67,8 +104,9 @@ pub fn run(args: &RetriesArgs) -> Result<()> {
         state,
         destination: args.destination.clone(),
         lasting: args.lasting,
-        stages: None,
-        every: None,
+        stages: args.stages.clone(),
+        every: args.every,
+        hold_above: args.hold_above,
     };
     block_on(async {
         let answer: Answer = Client::connect(&args.socket)

@@ -17,8 +17,12 @@ mod node;
 pub mod operators;
 pub mod orderlist;
 pub mod orders;
+mod outcomes;
 mod quiet;
 mod reload;
+mod restore;
+pub mod restores;
+pub mod retriesshown;
 mod scope;
 mod series;
 mod serve;
@@ -114,6 +118,7 @@ async fn govern(options: &Options) -> Result<()> {
     tokio::spawn(tasks::follow_hosts(Arc::clone(&node)));
     tokio::spawn(tasks::follow_interfaces(Arc::clone(&node), changes));
     tokio::spawn(tasks::keep_house(Arc::clone(&node)));
+    tokio::spawn(restores::watch(Arc::clone(&node)));
     tokio::spawn(tasks::read_events(Arc::clone(&node), start::events(&node)?));
     start::announce(&node, options);
 

@@ -12,6 +12,7 @@ use super::cgroups::Cgroups;
 use super::eventlog::EventLog;
 use super::inforce::InForce;
 use super::names::Names;
+use super::restores::Restores;
 use super::series::Series;
 use super::verify;
 use crate::errors::Result;
@@ -63,6 +64,8 @@ pub struct State {
     pub cgroups: Cgroups,
     /// Names of destinations and workloads.
     pub names: Names,
+    /// The restores that go on.
+    pub restores: Restores,
     /// What metrics have shown.
     pub series: Series,
 }
@@ -128,6 +131,7 @@ impl Node {
         Status::new(
             snapshot,
             &state.names.shown(&state.in_force.effective),
+            &state.restores.watches,
             state.governor.programs(state.attached.as_ref()),
             &self.root,
             self.started.elapsed(),

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use governor_core::key::OrderKey;
-use governor_core::order::{Order, hold};
+use governor_core::order::{Order, Told, hold};
 use governor_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,8 @@ pub const NOTHING: Order = Order {
     hold: hold::NONE,
     shed_share: 0,
     shed_retries_only: 0,
-    reserved: 0,
+    hold_above: Told::NOTHING,
+    began_with: Told::NOTHING,
 };
 
 /// Every destination and workload.
@@ -82,9 +83,12 @@ pub fn time_of(at: Nanos) -> SystemTime {
 }
 
 impl Node {
-    /// Switches retries off or on.
+    /// Switches retries off or on, or lets them return.
     pub fn order_retries(&self, request: &Retries, by: By) -> Result<Answer, Declined> {
         let scope = self.scope(request.destination.as_deref(), None)?;
+        if request.state == RetriesState::Restoring {
+            return self.restore_retries(request, &scope, by);
+        }
         let mut state = self.state();
         let order = state.give(scope.key, |before| request.apply(before, now()))?;
         let words = &scope.words;
@@ -93,13 +97,55 @@ impl Node {
             return Ok(self.ordered(&scope, format!("retries to {words} are enabled"), None, by));
         }
         let lasting = request.lasting.unwrap_or(orders::USUAL);
-        let every = request.every.unwrap_or(orders::USUAL_STAGE);
-        let stages = order.stages.iter().take_while(|stage| **stage != 0);
-        let stages = stages.map(u8::to_string).collect::<Vec<_>>().join(", ");
-        let message = format!(
-            "retries to {words} are off for {lasting}, then return in stages: {stages} % every {every}"
-        );
+        let stages = stages_in_words(&order, request);
+        let message = format!("retries to {words} are off for {lasting}, then return in {stages}");
         Ok(self.ordered(&scope, message, Some(order.off_until), by))
+    }
+
+    /// Lets retries return in stages from now on. Where no destination is named, everywhere that
+    /// anything is ordered about them: who says so in an incident means all of it.
+    fn restore_retries(
+        &self,
+        request: &Retries,
+        scope: &Scope,
+        by: By,
+    ) -> Result<Answer, Declined> {
+        let mut state = self.state();
+        let (now, everywhere) = (now(), scope.key == EVERYONE);
+        let ordered = state.governor.orders();
+        let mut keys: Vec<_> = ordered
+            .into_iter()
+            .filter(|(key, order)| {
+                (everywhere || *key == scope.key) && now < orders::retries_end(order)
+            })
+            .map(|(key, _)| key)
+            .collect();
+        // The node's first: it is the answer.
+        keys.sort_by_key(|key| *key != EVERYONE);
+        if keys.is_empty() {
+            // Says what is wrong with the request, if anything else is.
+            request.apply(NOTHING, now)?;
+        }
+        let mut answers = Vec::new();
+        for key in keys {
+            let order = state.give(key, |before| request.apply(before, now))?;
+            state.restores.watches.remove(&key);
+            let scope = Scope {
+                words: words(&key, &state.names),
+                destination: shown_destination(&key, &state.names),
+                key,
+                ..*scope
+            };
+            let stages = stages_in_words(&order, request);
+            let message = format!("retries to {} return from now on in {stages}", scope.words);
+            answers.push(self.ordered(&scope, message, Some(orders::retries_end(&order).0), by));
+        }
+        let until = answers.iter().find_map(|answer| answer.until.clone());
+        let messages: Vec<_> = answers.into_iter().map(|answer| answer.message).collect();
+        Ok(Answer {
+            message: messages.join("\n"),
+            until,
+        })
     }
 
     /// Sheds load, or stops to.
@@ -206,6 +252,14 @@ impl Node {
             });
         }
     }
+}
+
+/// `stages: 10, 25, 50, 100 % every 60s`.
+fn stages_in_words(order: &Order, request: &Retries) -> String {
+    let stages = orders::stages_of(order).iter().map(u8::to_string);
+    let stages = stages.collect::<Vec<_>>().join(", ");
+    let every = request.every.unwrap_or(orders::USUAL_STAGE);
+    format!("stages: {stages} % every {every}")
 }
 
 impl State {

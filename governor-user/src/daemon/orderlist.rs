@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::eventlog::rfc3339;
 use super::node::Node;
 use super::operators::time_of;
-use super::orders::{self, Hold};
+use super::orders::Hold;
+use super::restores::Watches;
+use super::retriesshown::RetriesShown;
 use super::scope::ANYWHERE;
 use crate::kernel::now;
 use crate::status::Names;
@@ -41,16 +43,6 @@ pub struct OrderShown {
     pub breaker: Option<BreakerShown>,
 }
 
-/// Retries off, or returning.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RetriesShown {
-    /// Percent admitted now.
-    pub percent: u32,
-    /// When all are admitted again.
-    pub expires_at: String,
-}
-
 /// Load shed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,18 +66,14 @@ pub struct BreakerShown {
 }
 
 /// An order as it is shown at `now`; `None` where nothing is left of it.
-fn shown(names: &Names<'_>, key: &OrderKey, order: &Order, now: Nanos) -> Option<OrderShown> {
+fn shown(
+    names: &Names<'_>,
+    watches: &Watches,
+    (key, order): &(OrderKey, Order),
+    now: Nanos,
+) -> Option<OrderShown> {
     let at = |nanos| rfc3339(time_of(Nanos(nanos)));
-    let percent = order.retries_percent(now);
-    let retries_end = orders::ends(&Order {
-        shed_until: 0,
-        hold_until: 0,
-        ..*order
-    });
-    let retries = (percent < 100 || now < Nanos(order.off_until)).then(|| RetriesShown {
-        percent,
-        expires_at: at(retries_end.0),
-    });
+    let retries = RetriesShown::new(order, watches.get(key), now);
     let shed = (now.0 < order.shed_until).then(|| ShedShown {
         percent: f64::from(order.shed_share) / 100.0,
         retries_only: order.shed_retries_only != 0,
@@ -116,16 +104,26 @@ impl Node {
         let state = self.state();
         let names = state.names.shown(&state.in_force.effective);
         OrderList {
-            orders: list(&state.governor.orders(), &names, now()),
+            orders: list(
+                &state.governor.orders(),
+                &names,
+                &state.restores.watches,
+                now(),
+            ),
         }
     }
 }
 
 /// Orders as they are shown at `now`: those for every destination first.
-pub fn list(orders: &[(OrderKey, Order)], names: &Names<'_>, now: Nanos) -> Vec<OrderShown> {
+pub fn list(
+    orders: &[(OrderKey, Order)],
+    names: &Names<'_>,
+    watches: &Watches,
+    now: Nanos,
+) -> Vec<OrderShown> {
     let mut shown: Vec<_> = orders
         .iter()
-        .filter_map(|(key, order)| shown(names, key, order, now))
+        .filter_map(|order| shown(names, watches, order, now))
         .collect();
     shown.sort_by(|a, b| (&a.destination, &a.workload).cmp(&(&b.destination, &b.workload)));
     shown
@@ -163,12 +161,7 @@ impl OrderShown {
     /// What is ordered about retries.
     pub fn retries_in_words(&self) -> Option<String> {
         let retries = self.retries.as_ref()?;
-        Some(format!(
-            "{} % of retries to {} are admitted, all again from {}",
-            retries.percent,
-            self.scope(),
-            retries.expires_at
-        ))
+        Some(retries.in_words(&self.scope()))
     }
 
     fn scope(&self) -> String {
@@ -190,7 +183,7 @@ mod tests {
     use crate::daemon::scope::ANYWHERE;
     use crate::policy::rules::Group;
     use governor_core::key::DestinationKey;
-    use std::collections::{BTreeMap, HashMap};
+    use std::collections::HashMap;
 
     #[test]
     fn an_order_is_shown_with_what_is_left_of_it() {
@@ -219,7 +212,8 @@ mod tests {
             hold_until: now.0,
             ..NOTHING
         };
-        let shown_now = shown(&names, &key, &order, now).unwrap();
+        let none = Watches::default();
+        let shown_now = shown(&names, &none, &(key, order), now).unwrap();
         assert_eq!(shown_now.destination.as_deref(), Some("auth"));
         assert_eq!(shown_now.shed.as_ref().map(|shed| shed.percent), Some(30.5));
         assert_eq!((&shown_now.breaker, &shown_now.retries), (&None, &None));
@@ -228,37 +222,6 @@ mod tests {
             words[0].starts_with("30.5 % of attempts to destination auth are shed until 2"),
             "{words:?}"
         );
-        assert_eq!(shown(&names, &key, &order, Nanos(later)), None);
-    }
-
-    #[test]
-    fn retries_that_return_are_shown_until_all_are_back() {
-        let now = now();
-        let order = Order {
-            off_from: 1,
-            off_until: now.0,
-            stage_every: 60_000_000_000,
-            stages: [10, 50, 0, 0, 0, 0, 0, 0],
-            ..NOTHING
-        };
-        let key = OrderKey {
-            workload: 0,
-            destination: ANYWHERE,
-        };
-        let percent = |at: u64| {
-            let names = Names {
-                groups: &BTreeMap::new(),
-                workloads: &HashMap::new(),
-                policies: &[],
-            };
-            let shown = shown(&names, &key, &order, Nanos(now.0 + at * 1_000_000_000));
-            shown
-                .and_then(|order| order.retries)
-                .map(|retries| retries.percent)
-        };
-        assert_eq!(
-            [percent(0), percent(61), percent(121)],
-            [Some(10), Some(50), None]
-        );
+        assert_eq!(shown(&names, &none, &(key, order), Nanos(later)), None);
     }
 }

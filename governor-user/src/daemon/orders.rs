@@ -5,8 +5,8 @@
 //! not end at once: it ends into a staged restore, because a fleet that gets
 //! all its retries back in one moment is the storm that it was stopped for.
 
-use governor_core::order::{Order, STAGES, hold};
-use governor_core::units::Nanos;
+use governor_core::order::{Order, STAGES, Told, hold};
+use governor_core::units::{BasisPoints, Nanos};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::policy::units::GoDuration;
@@ -20,6 +20,9 @@ pub const USUAL_STAGES: [u8; 4] = [10, 25, 50, 100];
 /// Length of a stage.
 pub const USUAL_STAGE: GoDuration = GoDuration::secs(60);
 
+/// Why a restore is refused.
+pub const NOTHING_TO_RESTORE: &str = "retries: nothing is ordered about them there, so there is nothing to restore (see `retry-governor retries status`)";
+
 /// An order that can't be given: what and why, with the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
@@ -31,6 +34,8 @@ pub enum RetriesState {
     Enabled,
     /// None.
     Disabled,
+    /// A share of them, in stages.
+    Restoring,
 }
 
 /// `PUT /v1/retries`.
@@ -60,6 +65,9 @@ pub struct Retries {
         deserialize_with = "duration"
     )]
     pub every: Option<GoDuration>,
+    /// A stage is held while so many percent more attempts fail than when it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_above: Option<f64>,
 }
 
 /// `PUT /v1/shed`.
@@ -129,17 +137,14 @@ fn duration<'de, D: Deserializer<'de>>(value: D) -> Result<Option<GoDuration>, D
 impl Retries {
     /// The order that results from `before`.
     pub fn apply(&self, before: Order, now: Nanos) -> Result<Order, Refused> {
-        if self.state == RetriesState::Enabled {
-            let off = Order {
-                off_from: 0,
-                off_until: 0,
-                stage_every: 0,
-                stages: [0; STAGES],
-                ..before
-            };
-            return Ok(off);
-        }
-        let until = end(now, self.lasting.unwrap_or(USUAL))?;
+        let until = match self.state {
+            RetriesState::Enabled => return Ok(enabled(before)),
+            RetriesState::Disabled => end(now, self.lasting.unwrap_or(USUAL))?,
+            RetriesState::Restoring => {
+                self.restorable(&before, now)?;
+                now.0
+            }
+        };
         let every = self.every.unwrap_or(USUAL_STAGE);
         if every < GoDuration::secs(1) || every > GoDuration::mins(60) {
             return Err(Refused(format!(
@@ -152,8 +157,35 @@ impl Retries {
             off_until: until,
             stage_every: every.nanos(),
             stages,
+            hold_above: hold_above(self.hold_above)?,
+            began_with: Told::NOTHING,
             ..before
         })
+    }
+
+    fn restorable(&self, before: &Order, now: Nanos) -> Result<(), Refused> {
+        if self.lasting.is_some() {
+            return Err(Refused(
+                "for: a restore ends with its last stage (say how long one is with every)"
+                    .to_owned(),
+            ));
+        }
+        if now >= retries_end(before) {
+            return Err(Refused(NOTHING_TO_RESTORE.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn enabled(before: Order) -> Order {
+    Order {
+        off_from: 0,
+        off_until: 0,
+        stage_every: 0,
+        stages: [0; STAGES],
+        hold_above: Told::NOTHING,
+        began_with: Told::NOTHING,
+        ..before
     }
 }
 
@@ -216,6 +248,18 @@ fn basis_points(percent: f64) -> Result<u32, Refused> {
     Ok((percent * 100.0).round() as u32)
 }
 
+fn hold_above(points: Option<f64>) -> Result<Told, Refused> {
+    let Some(points) = points else {
+        return Ok(Told::NOTHING);
+    };
+    if !(0.0..=100.0).contains(&points) {
+        return Err(Refused(format!(
+            "holdAbove: {points} is out of bounds: 0 to 100 percentage points"
+        )));
+    }
+    Ok(Told::share(BasisPoints((points * 100.0).round() as u32)))
+}
+
 fn end(now: Nanos, lasting: GoDuration) -> Result<u64, Refused> {
     if lasting < GoDuration::secs(1) || lasting > LONGEST {
         return Err(Refused(format!(
@@ -240,16 +284,22 @@ fn stages(percents: &[u8]) -> Result<[u8; STAGES], Refused> {
 
 /// When nothing is left of an order: it can be forgotten.
 pub fn ends(order: &Order) -> Nanos {
-    let stages = order
-        .stages
-        .iter()
-        .take_while(|percent| **percent != 0)
-        .count() as u64;
-    let restored = match order.off_from {
-        0 => 0,
-        _ => order.off_until + stages * order.stage_every,
-    };
+    let restored = retries_end(order).0;
     Nanos(order.shed_until.max(order.hold_until).max(restored))
+}
+
+/// When all retries are back and no stage can be fallen back from.
+pub fn retries_end(order: &Order) -> Nanos {
+    match order.off_from {
+        0 => Nanos(0),
+        _ => Nanos(order.off_until + stages_of(order).len() as u64 * order.stage_every),
+    }
+}
+
+/// The stages of an order, percent.
+pub fn stages_of(order: &Order) -> &[u8] {
+    let end = order.stages.iter().position(|percent| *percent == 0);
+    order.stages.get(..end.unwrap_or(STAGES)).unwrap_or(&[])
 }
 
 #[cfg(test)]
@@ -269,7 +319,8 @@ mod tests {
         hold: 0,
         shed_share: 0,
         shed_retries_only: 0,
-        reserved: 0,
+        hold_above: Told::NOTHING,
+        began_with: Told::NOTHING,
     };
 
     fn at(seconds: u64) -> Nanos {
@@ -291,6 +342,36 @@ mod tests {
             [10, 25, 50, 100]
         );
         assert_eq!(ends(&order), at(900 + 240));
+    }
+
+    #[test]
+    fn a_restore_begins_now_whether_retries_were_off_or_returning_already() {
+        let off: Retries = read(r#"{"state":"Disabled","for":"15m"}"#).unwrap();
+        let off = off.apply(NONE, NOW).unwrap();
+        let restore: Retries =
+            read(r#"{"state":"Restoring","stages":[20,60],"every":"30s","holdAbove":7.5}"#)
+                .unwrap();
+        for begun in [at(10), at(1_000)] {
+            let order = restore.apply(off, begun).unwrap();
+            let after = |seconds| Nanos(begun.0 + Nanos::from_secs(seconds).0);
+            let percents = [0, 31, 61].map(|s| order.retries_percent(after(s)));
+            assert_eq!(percents, [20, 60, 100]);
+            assert_eq!(order.hold_above.get(), Some(BasisPoints(750)));
+            assert_eq!((order.off_from, ends(&order)), (begun.0, after(60)));
+        }
+    }
+
+    #[test]
+    fn a_restore_needs_something_to_restore_and_has_no_end_of_its_own() {
+        let off: Retries = read(r#"{"state":"Disabled","for":"1s","every":"1s"}"#).unwrap();
+        let off = off.apply(NONE, NOW).unwrap();
+        let restore: Retries = read(r#"{"state":"Restoring"}"#).unwrap();
+        for (before, now) in [(NONE, NOW), (off, at(5))] {
+            let refused = restore.apply(before, now).unwrap_err();
+            assert_eq!(refused.0, NOTHING_TO_RESTORE);
+        }
+        let restore: Retries = read(r#"{"state":"Restoring","for":"1m"}"#).unwrap();
+        assert!(restore.apply(off, NOW).unwrap_err().0.starts_with("for: "));
     }
 
     #[test]
@@ -362,6 +443,20 @@ mod tests {
             let off: Retries =
                 read(&format!(r#"{{"state":"Disabled","stages":{stages}}}"#)).unwrap();
             assert!(off.apply(NONE, NOW).is_err(), "{stages}");
+        }
+        for (key, value) in [
+            ("holdAbove", "-1"),
+            ("holdAbove", "100.5"),
+            ("every", r#""999ms""#),
+            ("every", r#""61m""#),
+        ] {
+            let off = format!(r#"{{"state":"Disabled","{key}":{value}}}"#);
+            let off: Retries = read(&off).unwrap();
+            let why = off.apply(NONE, NOW).unwrap_err().0;
+            assert!(
+                why.starts_with(key) && why.contains("out of bounds"),
+                "{why}"
+            );
         }
         for percent in ["-1", "100.5", "1e9"] {
             let shed: Shed = read(&format!(r#"{{"percent":{percent},"for":"1m"}}"#)).unwrap();

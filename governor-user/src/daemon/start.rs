@@ -16,6 +16,7 @@ use super::log;
 use super::names::Names;
 use super::node::{Node, State};
 use super::reload::{describe, read};
+use super::restores::Restores;
 use super::series::Series;
 use super::tree::Tree;
 use super::verify;
@@ -107,6 +108,7 @@ pub fn load(options: &Options) -> Result<(State, Claim)> {
         interfaces: Some(interfaces),
         in_force: InForce::none(exemptions())?,
         names: Names::default(),
+        restores: Restores::default(),
         series: Series::new(options.max_series),
     };
     Ok((state, claim))

@@ -77,6 +77,11 @@ impl Governor {
         })
     }
 
+    /// Reads the ledgers of workloads.
+    pub fn workloads(&self) -> Result<Vec<(WorkloadKey, WorkloadLedger)>> {
+        Ok(read(map::WORKLOADS, &self.maps.workloads)?.0)
+    }
+
     /// Attempts the programs could not judge, summed over the CPUs, by [`loss`].
     pub fn losses(&self) -> Result<[u64; loss::ALL as usize]> {
         let mut losses = [0; loss::ALL as usize];

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use governor_core::key::{Address, DestinationKey, OrderKey, loss, plain};
 use governor_core::order::Order;
-use governor_core::units::Nanos;
 
 use super::clock::Clock;
 use super::destination::destinations;
 use super::model::*;
 use crate::daemon::orderlist;
+use crate::daemon::restores::Watches;
+use crate::daemon::retriesshown::RetriesShown;
 use crate::kernel::{ProgramStatus, Snapshot};
 use crate::policy::Policy;
 use crate::policy::rules::Group;
@@ -60,10 +61,12 @@ pub fn label(address: &Address, port: u32) -> String {
 }
 
 impl Status {
-    /// Makes it. `cgroup` is where the programs are attached.
+    /// Makes it. `cgroup` is where the programs are attached, `watches` what is
+    /// known of the restores that go on.
     pub fn new(
         snapshot: &Snapshot,
         names: &Names<'_>,
+        watches: &Watches,
         programs: Vec<ProgramStatus>,
         cgroup: &Path,
         uptime: Duration,
@@ -95,8 +98,8 @@ impl Status {
                 release: text(|uname| uname.release()),
                 hooks: programs.into_iter().map(hook).collect(),
             },
-            retries: retries(&snapshot.orders, &clock),
-            orders: orderlist::list(&snapshot.orders, names, snapshot.at),
+            retries: retries(&snapshot.orders, watches, &clock),
+            orders: orderlist::list(&snapshot.orders, names, watches, snapshot.at),
             destinations: destinations(snapshot, names, &clock),
             unjudged: Unjudged {
                 ledger_full: lost(loss::LEDGER_FULL),
@@ -108,34 +111,31 @@ impl Status {
     }
 }
 
-fn retries(orders: &[(OrderKey, Order)], clock: &Clock) -> Retries {
-    let node = orders
-        .iter()
-        .find(|(key, _)| *key == bytemuck::Zeroable::zeroed());
-    let order = node
-        .map(|(_, order)| *order)
-        .unwrap_or(bytemuck::Zeroable::zeroed());
-    let percent = order.retries_percent(clock.now);
-    let state = match percent {
-        100 => RetriesState::Enabled,
-        0 => RetriesState::Disabled,
-        _ => RetriesState::Restoring,
-    };
-    let stage = clock
-        .now
-        .0
-        .saturating_sub(order.off_until)
-        .checked_div(order.stage_every);
-    let expires = match (state, stage) {
-        (RetriesState::Enabled, _) => None,
-        (RetriesState::Restoring, Some(stage)) => {
-            Some(Nanos(order.off_until + (stage + 1) * order.stage_every))
-        }
-        _ => Some(Nanos(order.off_until)),
+/// What is ordered about the retries of the whole node.
+fn retries(orders: &[(OrderKey, Order)], watches: &Watches, clock: &Clock) -> Retries {
+    let node = bytemuck::Zeroable::zeroed();
+    let order = orders.iter().find(|(key, _)| *key == node);
+    let shown = order.and_then(|(key, order)| {
+        let shown = RetriesShown::new(order, watches.get(key), clock.now)?;
+        Some((shown, order.restoring(clock.now)))
+    });
+    let Some((shown, restoring)) = shown else {
+        return Retries {
+            state: RetriesState::Enabled,
+            percent: 100,
+            expires_at: None,
+            next_percent: None,
+            stage: None,
+        };
     };
     Retries {
-        state,
-        percent,
-        expires_at: expires.and_then(|time| clock.wall(time)),
+        state: match restoring {
+            None => RetriesState::Disabled,
+            Some(_) => RetriesState::Restoring,
+        },
+        percent: shown.percent,
+        expires_at: shown.next_at,
+        next_percent: Some(shown.next_percent),
+        stage: shown.stage,
     }
 }

@@ -159,6 +159,15 @@ fn successes(ledger: &WorkloadLedger) -> u64 {
     at(ledger, base + Outcome::Success as usize)
 }
 
+/// Successes and failures of one workload's attempts.
+pub fn ended(ledger: &WorkloadLedger) -> (u64, u64) {
+    let failures = Outcome::ALL
+        .into_iter()
+        .filter(|outcome| !matches!(outcome, Outcome::Success | Outcome::Cancelled));
+    let failed = failures.map(|failure| outcome(|which| at(ledger, which), failure));
+    (successes(ledger), failed.sum())
+}
+
 fn failures(sum: impl Fn(usize) -> u64) -> Failures {
     Failures {
         refused: outcome(&sum, Outcome::Refused),

@@ -16,6 +16,7 @@ mod table;
 mod tests;
 
 pub use build::{Names, label};
+pub use destination::ended;
 pub use detail::detail;
 pub use model::Status;
 pub use summary::summary;

@@ -7,6 +7,8 @@ use governor_core::verdict::REASONS;
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::orderlist::OrderShown;
+pub use crate::daemon::orders::RetriesState;
+use crate::daemon::retriesshown::StageShown;
 
 /// The whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,19 +72,14 @@ pub struct Retries {
     pub state: RetriesState,
     /// Percent of retries that are admitted.
     pub percent: u32,
-    /// When they begin to come back, or the next stage does.
+    /// When they begin to come back, or the next stage does; none while one is held.
     pub expires_at: Option<String>,
-}
-
-/// See [`Retries::state`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RetriesState {
-    /// As the policy says.
-    Enabled,
-    /// None.
-    Disabled,
-    /// A share of them.
-    Restoring,
+    /// Percent of retries that are admitted then.
+    #[serde(default)]
+    pub next_percent: Option<u32>,
+    /// The stage of the restore.
+    #[serde(default)]
+    pub stage: Option<StageShown>,
 }
 
 /// One destination.

@@ -71,6 +71,7 @@ fn status(snapshot: &Snapshot) -> Status {
     Status::new(
         snapshot,
         &names,
+        &HashMap::new(),
         Vec::new(),
         Path::new("/"),
         Duration::from_secs(12),
