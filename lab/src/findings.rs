@@ -16,6 +16,10 @@ pub struct Findings {
     pub claims: Vec<Claim>,
     /// What was played, run by run: the one without the governor first.
     pub runs: Vec<Run>,
+    /// The figure that tells it in one line; the report makes one of the runs where there is none.
+    pub key: Option<Key>,
+    /// What it tried for a default.
+    pub sweeps: Vec<Sweep>,
     /// What a reader should know besides: what was scaled down, what surprised.
     pub notes: Vec<String>,
     /// How long it took, seconds.
@@ -121,6 +125,33 @@ pub struct Run {
     pub breakers: Vec<f64>,
     /// What happened when.
     pub marks: Vec<Mark>,
+}
+
+/// The figure of a scenario: `first tries refused: 20 % → 0`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Key {
+    /// Of what: `goodput after the stall`.
+    pub what: String,
+    /// Without the governor, with its unit; empty where there is no such run.
+    pub without: String,
+    /// With it.
+    pub with: String,
+}
+
+/// What was measured for several values of a default of the policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sweep {
+    /// As the policy spells it: `retryConstraint.budget.percent`.
+    pub key: String,
+    /// Unit of its values: `%`; may be empty.
+    pub unit: String,
+    /// The value that is the default.
+    pub chosen: f64,
+    /// For each value what was measured, by name and unit: (`goodput, of offered`, 0.97). Each
+    /// value has the same measures in the same order.
+    pub points: Vec<(f64, Vec<(String, f64)>)>,
 }
 
 /// A time to shade, or a moment to mark.

@@ -1,0 +1,75 @@
+//! Where and when the lab ran: figures without it are worth little.
+
+use std::fmt::Display;
+use std::process::Command;
+use std::time::SystemTime;
+use std::{fs, thread};
+
+use serde::Serialize;
+
+/// Where, when and of what.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct About {
+    /// When the report was written, UTC: `2026-11-30T06:15:02Z`.
+    pub date: String,
+    /// `fast`, `usual` or `full`.
+    pub length: String,
+    /// Processor, cores, memory.
+    pub machine: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Version of the governor, and of its source where that is known.
+    pub version: String,
+}
+
+impl About {
+    /// This run, on this machine.
+    pub fn this_run(length: impl Display) -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease");
+        Self {
+            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            length: length.to_string(),
+            machine: machine(),
+            kernel: release.map_or_else(|_| UNKNOWN.to_owned(), |it| it.trim().to_owned()),
+            version: version(),
+        }
+    }
+}
+
+const UNKNOWN: &str = "unknown";
+
+/// `Some CPU, 2 cores, 8 GB`
+fn machine() -> String {
+    let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| UNKNOWN.to_owned());
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let memory = field("/proc/meminfo", "MemTotal");
+    let kilobytes = memory.and_then(|it| it.split_whitespace().next()?.parse::<f64>().ok());
+    let memory = kilobytes.map_or_else(String::new, |it| format!(", {:.0} GB", it / 1e6));
+    format!("{processor}, {cores} cores{memory}")
+}
+
+/// The value of the first `name: value` line.
+fn field(file: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// `0.1.0 (4051ae9)`; a `-dirty` says that the source was not as committed.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    // The lab runs as root on a tree that may be somebody else's, which git refuses otherwise.
+    let git = Command::new("git")
+        .args(["-c", "safe.directory=*", "describe", "--always", "--dirty"])
+        .output();
+    match git {
+        Ok(said) if said.status.success() => {
+            format!(
+                "{version} ({})",
+                String::from_utf8_lossy(&said.stdout).trim()
+            )
+        }
+        _ => version.to_owned(),
+    }
+}

@@ -1,0 +1,239 @@
+//! The report as people read it.
+
+use super::key::key;
+use super::number::{duration, number};
+use super::{About, chart, chart_name, sweep, sweep_name};
+use crate::findings::{Claim, Findings, Sweep};
+
+/// The whole of it.
+pub fn report(findings: &[Findings], about: &About) -> String {
+    let mut page = Page::default();
+    page.line("# The storm lab");
+    page.line("");
+    page.line(
+        "Outages, played with real processes, real sockets and the real kernel programs: each storm without the \
+         governor and with it, in the same run.",
+    );
+    page.line("");
+    page.line(&format!("**{}**", summary(findings)));
+    page.line("");
+    table(&mut page, findings);
+    measured_on(&mut page, findings, about);
+    for found in findings {
+        section(&mut page, found, about);
+    }
+    sweeps(&mut page, findings);
+    page.0
+}
+
+/// `every claim holds (6)`, `2 of 6 claims FAIL`
+pub fn verdict(found: &Findings) -> String {
+    let (all, hold) = (found.claims.len(), held(found));
+    match (all, all - hold) {
+        (0, _) => "nothing is claimed".to_owned(),
+        (all, 0) => format!("every claim holds ({all} of {all})"),
+        (all, 1) => format!("1 of {all} claims FAILS"),
+        (all, failed) => format!("{failed} of {all} claims FAIL"),
+    }
+}
+
+fn held(found: &Findings) -> usize {
+    found.claims.iter().filter(|claim| claim.holds).count()
+}
+
+/// Over all scenarios.
+fn summary(findings: &[Findings]) -> String {
+    let failed: Vec<_> = findings.iter().filter(|found| !found.hold()).collect();
+    let names: Vec<_> = failed.iter().map(|found| found.name.as_str()).collect();
+    match failed.len() {
+        0 => format!("Every claim holds in all {} scenarios.", findings.len()),
+        count => format!(
+            "{count} of {} scenarios FAIL: {}.",
+            findings.len(),
+            names.join(", ")
+        ),
+    }
+}
+
+fn table(page: &mut Page, findings: &[Findings]) {
+    page.row(&[
+        "scenario",
+        "what happens",
+        "holds?",
+        "key figure",
+        "without → with the governor",
+    ]);
+    page.row(&["---"; 5]);
+    for found in findings {
+        let name = format!("[{0}](#{0})", found.name);
+        let holds = match found.hold() {
+            true => format!("yes ({0} of {0})", found.claims.len()),
+            false => format!("**NO** ({} of {})", held(found), found.claims.len()),
+        };
+        let (what, figures) = match key(found) {
+            Some(key) if key.without.is_empty() => (key.what, key.with),
+            Some(key) => (key.what, format!("{} → {}", key.without, key.with)),
+            None => ("-".to_owned(), "-".to_owned()),
+        };
+        page.row(&[
+            &name,
+            &cell(&found.title),
+            &holds,
+            &cell(&what),
+            &cell(&figures),
+        ]);
+    }
+    page.line("");
+}
+
+fn measured_on(page: &mut Page, findings: &[Findings], about: &About) {
+    let took = findings.iter().map(|found| found.took).sum();
+    page.line(&format!(
+        "- machine: {}; Linux {}",
+        about.machine, about.kernel
+    ));
+    page.line(&format!("- governor {}; {}", about.version, about.date));
+    page.line(&format!(
+        "- length: {}; took {}",
+        about.length,
+        duration(took)
+    ));
+    let all = format!("cargo xtask lab{}", flag(about));
+    page.line(&format!("- again: `{all}`; one scenario: `{all} NAME`"));
+    page.line("- all of it for programs: [report.json](report.json)");
+    page.line("");
+}
+
+fn flag(about: &About) -> &'static str {
+    match about.length.as_str() {
+        "full" => " --full",
+        _ => "",
+    }
+}
+
+fn section(page: &mut Page, found: &Findings, about: &About) {
+    page.line(&format!("## {}", found.name));
+    page.line("");
+    page.line(&format!("{}. {}", capital(&found.title), found.story));
+    page.line("");
+    if chart::chart(found).is_some() {
+        let file = chart_name(found);
+        page.line(&format!(
+            "![{}: load, goodput and denials over time]({file})",
+            cell(&found.title)
+        ));
+        page.line("");
+    }
+    page.line(&format!("{}:", capital(&verdict(found))));
+    page.line("");
+    if !found.claims.is_empty() {
+        page.row(&["claim", "measured", "wanted", "holds?"]);
+        page.row(&["---"; 4]);
+        for Claim {
+            what,
+            measured,
+            wanted,
+            holds,
+        } in &found.claims
+        {
+            let holds = if *holds { "holds" } else { "**FAILS**" };
+            page.row(&[&cell(what), &cell(measured), &cell(wanted), holds]);
+        }
+        page.line("");
+    }
+    for note in &found.notes {
+        page.line(&format!("- {note}"));
+    }
+    let again = format!("cargo xtask lab {}{}", found.name, flag(about));
+    page.line(&format!(
+        "- took {}; again: `{again}`",
+        duration(found.took)
+    ));
+    page.line("");
+}
+
+fn sweeps(page: &mut Page, findings: &[Findings]) {
+    let all = || {
+        findings
+            .iter()
+            .flat_map(|found| found.sweeps.iter().map(move |sweep| (found, sweep)))
+    };
+    if all().next().is_none() {
+        return;
+    }
+    page.line("## Defaults, and what chose them");
+    page.line("");
+    for (found, each) in all() {
+        one_sweep(page, found, each);
+    }
+}
+
+fn one_sweep(page: &mut Page, found: &Findings, each: &Sweep) {
+    let with_unit = |value: f64| format!("{} {}", number(value), each.unit).trim().to_owned();
+    page.line(&format!("### `{}`: {}", each.key, with_unit(each.chosen)));
+    page.line("");
+    page.line(&format!("Measured in [{0}](#{0}).", found.name));
+    page.line("");
+    let measures = sweep::measures(each);
+    if measures.is_empty() {
+        page.line("Nothing was measured.");
+        page.line("");
+        return;
+    }
+    page.line(&format!(
+        "![{}: what was measured for each value]({})",
+        each.key,
+        sweep_name(each)
+    ));
+    page.line("");
+    let mut heads = vec!["value".to_owned()];
+    heads.extend(measures.iter().map(|measure| cell(measure)));
+    page.row(&heads);
+    page.row(&vec!["---"; heads.len()]);
+    for (value, _) in &each.points {
+        let chosen = *value == each.chosen;
+        let bold = |words: String| {
+            if chosen {
+                format!("**{words}**")
+            } else {
+                words
+            }
+        };
+        let value_is = if chosen { " (chosen)" } else { "" };
+        let mut cells = vec![bold(format!("{}{value_is}", with_unit(*value)))];
+        let figures = measures
+            .iter()
+            .map(|measure| sweep::figure(each, *value, measure));
+        cells.extend(figures.map(|figure| bold(figure.map_or_else(|| "-".to_owned(), number))));
+        page.row(&cells);
+    }
+    page.line("");
+}
+
+/// Words that do not end a table's cell.
+fn cell(words: &str) -> String {
+    words.replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+/// A page while it is written.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, words: &str) {
+        self.0.push_str(words);
+        self.0.push('\n');
+    }
+
+    fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
+        let cells: Vec<_> = cells.iter().map(AsRef::as_ref).collect();
+        self.line(&format!("| {} |", cells.join(" | ")));
+    }
+}

@@ -1,0 +1,80 @@
+//! What the lab found, written down: `report.md` for people, `report.json` for programs, a
+//! chart for each scenario and each sweep.
+
+mod about;
+mod axis;
+mod chart;
+mod key;
+mod markdown;
+mod marks;
+mod number;
+mod panel;
+mod paper;
+mod series;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::findings::{Findings, Sweep};
+
+pub use about::About;
+pub use number::duration;
+
+/// Writes the report into `dir`, which is made where it is missing.
+///
+/// # Errors
+/// Where a file cannot be written.
+pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    let file = |name: &str, content: &str| {
+        let path = dir.join(name);
+        fs::write(&path, content).with_context(|| path.display().to_string())
+    };
+    for found in findings {
+        if let Some(picture) = chart::chart(found) {
+            file(&chart_name(found), &picture)?;
+        }
+        for sweep in &found.sweeps {
+            if let Some(picture) = sweep::chart(sweep) {
+                file(&sweep_name(sweep), &picture)?;
+            }
+        }
+    }
+    let whole = Whole {
+        about,
+        scenarios: findings,
+    };
+    file("report.json", &serde_json::to_string_pretty(&whole)?)?;
+    file("report.md", &markdown::report(findings, about))
+}
+
+/// All of it, as JSON.
+#[derive(Serialize)]
+struct Whole<'a> {
+    about: &'a About,
+    scenarios: &'a [Findings],
+}
+
+/// The file of a scenario's chart.
+fn chart_name(found: &Findings) -> String {
+    format!("{}.svg", found.name)
+}
+
+/// The file of a sweep's chart.
+fn sweep_name(sweep: &Sweep) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter
+        } else {
+            '-'
+        }
+    };
+    let key: String = sweep.key.chars().map(plain).collect();
+    format!("sweep-{key}.svg")
+}
