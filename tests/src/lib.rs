@@ -48,6 +48,7 @@ pub mod process;
 pub mod real_clients;
 pub mod scratch;
 pub mod server;
+pub mod service;
 pub mod sim;
 pub mod sockets;
 pub mod storm;

@@ -1,0 +1,26 @@
+//! The service under load: a program with a fixed capacity, a real queue, a cold phase and a fault
+//! switch, which counts what it receives.
+//!
+//! It works off the requests of callers who have left, too: it only learns of that when it answers.
+//! That is what keeps a service down after the trouble is over.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`capacity`] | how fast it works: cold, warm, slowed |
+//! | [`order`] | the fault switch: what its standard input says |
+//! | [`told`] | what it counts, in slots of 50 ms |
+//! | [`queue`] | the queue and who works it off |
+//! | [`front`] | the port, and what comes in |
+//! | [`backend`] | what it asks of the layer below |
+//! | [`guard`] | the harness's hold on a running one |
+
+pub mod backend;
+pub mod capacity;
+pub mod front;
+pub mod guard;
+pub mod order;
+pub mod queue;
+pub mod told;
+
+pub use guard::Service;
+pub use told::Slot;
