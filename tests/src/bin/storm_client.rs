@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use governor_tests::dial;
+use governor_tests::storm::crowd::{self, Crowd};
 use governor_tests::storm::exchange::Target;
 use governor_tests::storm::fleet::{self, Fleet};
 use governor_tests::storm::keepalive::{self, Connections};
@@ -53,6 +54,13 @@ enum Mode {
         policy: RetryPolicy,
         #[command(flatten)]
         load: Load,
+    },
+    /// An open loop: operations start when they are due, whatever became of those before.
+    Crowd {
+        #[command(flatten)]
+        target: Target,
+        #[command(flatten)]
+        crowd: Crowd,
     },
     /// Connections opened at once and held to the end.
     Pool {
@@ -127,6 +135,9 @@ fn run(cli: Cli) -> Result<()> {
             policy,
             load,
         } => open_loop::run(&target, &policy, &load, cli.length, cli.count)?,
+        Mode::Crowd { target, crowd } => {
+            runtime.block_on(crowd::run(target, crowd, cli.length, cli.count))?
+        }
         Mode::Pool {
             target,
             connections,

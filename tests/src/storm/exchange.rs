@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use futures_util::FutureExt;
 use nix::errno::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -79,7 +80,7 @@ impl Target {
     pub async fn connect(&self) -> Result<Connection, Failure> {
         let stream = match timeout(self.connect_timeout, TcpStream::connect(self.address)).await {
             Ok(connected) => connected.map_err(|error| failure_of(&error))?,
-            Err(_) => return Err(failure(Outcome::ConnectTimeout)),
+            Err(_) => return Err(Failure::of(Outcome::ConnectTimeout)),
         };
         let mut connection = Connection {
             stream,
@@ -102,11 +103,35 @@ impl Connection {
         self.answer().await
     }
 
-    /// The same with a request of the caller's own.
+    /// The same with a request of the caller's own, which may be too long for the socket's buffer: the
+    /// patience is with both.
     pub async fn ask(&mut self, request: &[u8]) -> Result<(), Failure> {
-        let sent = self.stream.write_all(request).await;
-        sent.map_err(|error| failure_of(&error))?;
-        self.answer().await
+        let patience = self.patience;
+        let asked = async {
+            let sent = self.stream.write_all(request).await;
+            sent.map_err(|error| failure_of(&error))?;
+            self.whole_answer().await
+        };
+        match timeout(patience, asked).await {
+            Ok(answered) => answered,
+            Err(_) => Err(Failure::of(Outcome::AnswerTimeout)),
+        }
+    }
+
+    /// Changes the patience with an answer.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Whether another exchange may follow, as far as the last answer says.
+    pub fn is_open(&self) -> bool {
+        !self.is_over && self.heard.is_empty()
+    }
+
+    /// Whether the server has left it open, as a pool looks before it takes a connection: without
+    /// waiting. What a server says unasked makes it useless too.
+    pub fn is_alive(&self) -> bool {
+        self.is_open() && self.stream.peek(&mut [0]).now_or_never().is_none()
     }
 
     /// The same for the last request: half-closes before it waits, as `nc` and some RPC clients do.
@@ -138,7 +163,7 @@ impl Connection {
     async fn answer(&mut self) -> Result<(), Failure> {
         match timeout(self.patience, self.whole_answer()).await {
             Ok(answered) => answered,
-            Err(_) => Err(failure(Outcome::AnswerTimeout)),
+            Err(_) => Err(Failure::of(Outcome::AnswerTimeout)),
         }
     }
 
@@ -148,7 +173,7 @@ impl Connection {
                 if let Some(answer) = wire::http_answer(&self.heard) {
                     self.heard.drain(..answer.length);
                     self.is_over = answer.is_last;
-                    return judge(answer.status);
+                    return judge(answer);
                 }
             } else if let Some(length) = wire::line_length(&self.heard) {
                 self.heard.drain(..length);
@@ -156,28 +181,21 @@ impl Connection {
             }
             let read = self.stream.read_buf(&mut self.heard).await;
             if read.map_err(|error| failure_of(&error))? == 0 {
-                return Err(failure(Outcome::NoAnswer));
+                return Err(Failure::of(Outcome::NoAnswer));
             }
         }
     }
 }
 
 /// An error of either side is a failure.
-fn judge(status: u16) -> Result<(), Failure> {
-    match status {
+fn judge(answer: wire::Answer) -> Result<(), Failure> {
+    match answer.status {
         400.. => Err(Failure {
-            status: Some(status),
-            ..failure(Outcome::Status)
+            status: Some(answer.status),
+            denied: answer.is_denial,
+            ..Failure::of(Outcome::Status)
         }),
         _ => Ok(()),
-    }
-}
-
-fn failure(outcome: Outcome) -> Failure {
-    Failure {
-        outcome,
-        errno: None,
-        status: None,
     }
 }
 
@@ -191,9 +209,8 @@ fn failure_of(error: &io::Error) -> Failure {
         _ => Outcome::Other,
     };
     Failure {
-        outcome,
         errno: error.raw_os_error(),
-        status: None,
+        ..Failure::of(outcome)
     }
 }
 

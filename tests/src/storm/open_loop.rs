@@ -74,5 +74,5 @@ pub fn run(
         .flat_map(|report| report.tries)
         .collect();
     tries.sort_by_key(|each| each.t);
-    Ok(Report { tries })
+    Ok(Report { tries, pace: None })
 }

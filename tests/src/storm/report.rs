@@ -27,6 +27,8 @@ pub enum Outcome {
     AnswerTimeout,
     /// An answer with a status of 400 or more.
     Status,
+    /// No connection of the caller's own pool became free within its patience: nothing was sent.
+    PoolTimeout,
     /// Another error of the system, see `errno`.
     Other,
 }
@@ -40,6 +42,21 @@ pub struct Failure {
     pub errno: Option<i32>,
     /// The status of the answer, where there was one.
     pub status: Option<u16>,
+    /// The governor answered, and says so. A connect that it refuses is [`Outcome::Refused`] like any
+    /// other: the caller cannot tell.
+    pub denied: bool,
+}
+
+impl Failure {
+    /// One that says no more than this.
+    pub fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            errno: None,
+            status: None,
+            denied: false,
+        }
+    }
 }
 
 /// One try: one line of output.
@@ -61,8 +78,22 @@ pub struct Try {
     /// The status of a failed HTTP answer.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<u16>,
-    /// How long it took, in microseconds.
+    /// The governor answered, and says so.
+    #[serde(skip_serializing_if = "is_not", default)]
+    pub denied: bool,
+    /// How long it took, in microseconds; the wait for a connection of a pool is in it.
     pub micros: u64,
+    /// That wait, in microseconds.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub waited: u64,
+}
+
+fn is_not(denied: &bool) -> bool {
+    !denied
+}
+
+fn is_zero(micros: &u64) -> bool {
+    *micros == 0
 }
 
 /// Microseconds of CLOCK_MONOTONIC.
@@ -86,6 +117,8 @@ impl Try {
             outcome: failure.map_or(Outcome::Ok, |failure| failure.outcome),
             errno: failure.and_then(|failure| failure.errno),
             status: failure.and_then(|failure| failure.status),
+            denied: failure.is_some_and(|failure| failure.denied),
+            waited: 0,
             micros: monotonic_micros().saturating_sub(t),
         }
     }
@@ -108,6 +141,43 @@ impl Try {
 pub struct Report {
     /// In order of their end.
     pub tries: Vec<Try>,
+    /// How well an open loop kept its pace; `None` for other loads.
+    pub pace: Option<Pace>,
+}
+
+/// The last line of a storm, as far as it is read.
+#[derive(Deserialize)]
+struct End {
+    summary: Told,
+}
+
+/// Of the totals, what the tries do not tell.
+#[derive(Deserialize)]
+struct Told {
+    #[serde(default)]
+    pace: Option<Pace>,
+}
+
+/// How well an open loop kept its pace. Where it did not, its figures are those of the load, not of
+/// the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pace {
+    /// At most one operation in a hundred began later than by a slot of the service (50 ms), and no
+    /// try failed for want of a port or a descriptor.
+    pub kept: bool,
+    /// How late an operation began: 99th percentile, microseconds. A herd is not in it.
+    pub p99_late_micros: u64,
+    /// The latest of them.
+    pub max_late_micros: u64,
+    /// How long it took until the last of a herd began, microseconds.
+    pub herd_micros: u64,
+    /// Tries that failed for want of a port, a descriptor or memory.
+    pub own_faults: usize,
+    /// Operations that were given up when the load ended.
+    pub given_up: usize,
+    /// Most operations open at one moment.
+    pub most_open: usize,
 }
 
 /// The totals, as the last line of a storm shows them.
@@ -124,24 +194,50 @@ pub struct Summary {
     pub retries: usize,
     /// Processes that tried.
     pub processes: usize,
+    /// Tries that the governor answered.
+    pub denied: usize,
     /// Tries by outcome.
     pub outcomes: BTreeMap<Outcome, usize>,
     /// Median latency of a try in microseconds.
     pub p50_micros: u64,
     /// 99th percentile of the same.
     pub p99_micros: u64,
+    /// How well an open loop kept its pace.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pace: Option<Pace>,
 }
 
 impl Report {
-    /// Reads the lines of a storm; the summary at their end is computed anew from them.
+    /// Reads the lines of a storm; of the summary at their end only the pace: the totals are computed
+    /// anew from the tries.
     pub fn parse(lines: &str) -> Result<Self> {
-        let tries = lines
-            .lines()
-            .filter(|line| !line.starts_with("{\"summary\""));
-        let parse = |line| serde_json::from_str(line).with_context(|| format!("not a try: {line}"));
-        Ok(Self {
-            tries: tries.map(parse).collect::<Result<_>>()?,
-        })
+        let mut report = Self::default();
+        for line in lines.lines() {
+            if line.starts_with("{\"summary\"") {
+                let end: End =
+                    serde_json::from_str(line).with_context(|| format!("not a summary: {line}"))?;
+                report.pace = end.summary.pace;
+            } else {
+                let each = serde_json::from_str(line);
+                report
+                    .tries
+                    .push(each.with_context(|| format!("not a try: {line}"))?);
+            }
+        }
+        Ok(report)
+    }
+
+    /// These tries of the same storm.
+    fn of(&self, is_one: impl Fn(&Try) -> bool) -> Self {
+        Self {
+            tries: self
+                .tries
+                .iter()
+                .filter(|each| is_one(each))
+                .cloned()
+                .collect(),
+            pace: self.pace,
+        }
     }
 
     /// How many tries ended so.
@@ -154,39 +250,18 @@ impl Report {
 
     /// The tries that ended so.
     pub fn with(&self, outcome: Outcome) -> Self {
-        Self {
-            tries: self
-                .tries
-                .iter()
-                .filter(|each| each.outcome == outcome)
-                .cloned()
-                .collect(),
-        }
+        self.of(|each| each.outcome == outcome)
     }
 
     /// The first tries of operations.
     pub fn first_tries(&self) -> Self {
-        Self {
-            tries: self
-                .tries
-                .iter()
-                .filter(|each| each.attempt == 1)
-                .cloned()
-                .collect(),
-        }
+        self.of(|each| each.attempt == 1)
     }
 
     /// The tries that began in `length` from `t` on (see [`Try::t`]).
     pub fn within(&self, t: u64, length: Duration) -> Self {
         let end = t + length.as_micros() as u64;
-        Self {
-            tries: self
-                .tries
-                .iter()
-                .filter(|each| (t..end).contains(&each.t))
-                .cloned()
-                .collect(),
-        }
+        self.of(|each| (t..end).contains(&each.t))
     }
 
     /// The latency that `percent` of the tries did not exceed; zero without tries.
@@ -213,9 +288,11 @@ impl Report {
             tries: self.tries.len(),
             retries: self.tries.len() - operations,
             processes: pids.len(),
+            denied: self.tries.iter().filter(|each| each.denied).count(),
             outcomes,
             p50_micros: self.latency(50.0).as_micros() as u64,
             p99_micros: self.latency(99.0).as_micros() as u64,
+            pace: self.pace,
         }
     }
 
@@ -239,7 +316,9 @@ mod tests {
             outcome,
             errno: None,
             status: None,
+            denied: false,
             micros,
+            waited: 0,
         }
     }
 
@@ -266,6 +345,7 @@ mod tests {
     fn percentiles_are_latencies_that_occurred() {
         let report = Report {
             tries: (1..=100).map(|n| try_of(n, 1, Outcome::Ok, n)).collect(),
+            pace: None,
         };
         assert_eq!(report.latency(50.0), Duration::from_micros(50));
         assert_eq!(report.latency(99.0), Duration::from_micros(99));

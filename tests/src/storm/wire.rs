@@ -15,6 +15,10 @@ pub fn http_request_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+/// The header of an answer that the governor gave in the service's place
+/// (`governor_core::refusal`).
+const DENIAL: &str = "x-retry-governor";
+
 /// What an answer says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -24,6 +28,8 @@ pub struct Answer {
     pub status: u16,
     /// It is the last on its connection.
     pub is_last: bool,
+    /// The governor gave it.
+    pub is_denial: bool,
 }
 
 /// The first whole HTTP answer in `bytes`.
@@ -35,6 +41,7 @@ pub fn http_answer(bytes: &[u8]) -> Option<Answer> {
             length: whole(bytes, head, response.headers)?,
             status: response.code?,
             is_last: says(response.headers, "connection", "close"),
+            is_denial: value(response.headers, DENIAL).is_some(),
         }),
         _ => None,
     }
@@ -118,8 +125,23 @@ mod tests {
             length: answer.len(),
             status: 503,
             is_last: true,
+            is_denial: false,
         };
         assert_eq!(http_answer(answer), Some(told));
         assert_eq!(http_answer(b"HTTP/1.1 20"), None);
+    }
+    #[test]
+    fn the_governors_own_answer_is_told_from_a_services() {
+        let refusal = governor_core::refusal::Refusal::new(1, 3);
+        let mut words = refusal.text.words;
+        words[governor_core::refusal::SECONDS as usize / 4] = refusal.seconds;
+        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        let told = Answer {
+            length: refusal.text.length as usize,
+            status: 503,
+            is_last: true,
+            is_denial: true,
+        };
+        assert_eq!(http_answer(bytes), Some(told));
     }
 }
