@@ -28,9 +28,21 @@ fn check(given: Result<Order, Refused>) {
     }
 }
 
+/// Retries that are on their way back, and can be restored anew.
+fn returning() -> Order {
+    Order {
+        off_from: 1,
+        off_until: NOW.0 - 1,
+        stage_every: 60_000_000_000,
+        stages: [10, 100, 0, 0, 0, 0, 0, 0],
+        ..Order::zeroed()
+    }
+}
+
 fuzz_target!(|body: &[u8]| {
     if let Ok(order) = serde_json::from_slice::<Retries>(body) {
         check(order.apply(Order::zeroed(), NOW));
+        check(order.apply(returning(), NOW));
     }
     if let Ok(order) = serde_json::from_slice::<Shed>(body) {
         check(order.apply(Order::zeroed(), NOW));

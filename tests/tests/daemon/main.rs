@@ -4,6 +4,7 @@ mod clients;
 mod lifecycle;
 mod orders;
 mod policies;
+mod restore;
 
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
