@@ -123,6 +123,8 @@ pub struct Run {
     pub denied: Vec<f64>,
     /// Endpoints whose breaker was not closed.
     pub breakers: Vec<f64>,
+    /// The lowest limit of attempts in flight of any workload; NaN where none is in force.
+    pub limit: Vec<f64>,
     /// What happened when.
     pub marks: Vec<Mark>,
 }

@@ -1,11 +1,11 @@
 //! The chart of a scenario: what its runs did, one panel below the other on one time axis.
 
 use super::axis::Axis;
-use super::markdown::verdict;
+use super::markdown::{capital, verdict};
 use super::marks::Shown;
 use super::number::number;
 use super::panel::{self, Band, Content, Curve, Panel};
-use super::paper::{Anchor, GREY, Paper, Pen, WIDTH, Words, wrapped};
+use super::paper::{Anchor, GREY, Paper, Pen, WIDTH, Words, width, wrapped};
 use super::series::{columns, slots_per_column, stretches};
 use crate::findings::{Findings, Run};
 
@@ -24,6 +24,8 @@ const OFFERED: Pen = Pen {
 const CAPACITY: &str = "5 4";
 /// Letters of the title in a line.
 const TITLE: usize = 82;
+/// Length of a line in the legend.
+const SAMPLE: f64 = 22.0;
 
 const fn pen(color: &'static str, dash: Option<&'static str>) -> Pen {
     Pen {
@@ -40,61 +42,98 @@ pub fn chart(found: &Findings) -> Option<String> {
     if length <= 0.0 {
         return None;
     }
-    let panels = panels(&inked(&found.runs));
+    let runs = inked(&found.runs);
+    let mut panels = panels(&runs);
     let room = panels.iter().map(Panel::room).fold(0.0, f64::max);
     let time = Axis {
         top: length,
         zero: panel::LEFT,
         end: WIDTH - room,
     };
+    let marks = Shown::of(&found.runs, time);
+    if let Some(first) = panels.first_mut() {
+        first.above = marks.height();
+    }
 
     let mut paper = Paper::new();
+    let top = head(&mut paper, found, &runs);
+    let tops: Vec<f64> = panels
+        .iter()
+        .scan(top, |next, panel| {
+            Some(std::mem::replace(next, *next + panel.height()))
+        })
+        .collect();
+    let inside: Vec<_> = panels
+        .iter()
+        .zip(&tops)
+        .map(|(panel, y)| panel.inside(*y))
+        .collect();
+    let bottom = inside.last().map_or(top, |panel| panel.1);
+    // Shades and lines are below everything, and so are drawn first.
+    if let Some((first, _)) = inside.first() {
+        marks.draw(&mut paper, first - marks.height(), &inside, time);
+    }
+    times(&mut paper, &inside, bottom, time);
+    for (panel, y) in panels.iter().zip(tops) {
+        panel.draw(&mut paper, y, time);
+    }
+    Some(paper.document(bottom + 28.0, &description(found)))
+}
+
+/// What it is, whether it holds, and which line is which. Says where the panels begin.
+fn head(paper: &mut Paper, found: &Findings, runs: &[(&Run, Pen)]) -> f64 {
     let mut y = 6.0;
     for line in wrapped(&format!("{}: {}", found.name, found.title), TITLE) {
         y += 21.0;
         paper.words((panel::LEFT, y), Anchor::Start, Words::Title, GREY, &line);
     }
-    y += 20.0;
+    y += 21.0;
+    let mut x = panel::LEFT;
+    for (run, pen) in runs {
+        let name = match run.name.as_str() {
+            plain @ ("without" | "with") => format!("{plain} the governor"),
+            name => name.to_owned(),
+        };
+        let wide = SAMPLE + 6.0 + width(&name) + 18.0;
+        if x > panel::LEFT && x + wide > WIDTH {
+            (x, y) = (panel::LEFT, y + 17.0);
+        }
+        paper.line((x, y - 4.0), (x + SAMPLE, y - 4.0), *pen);
+        let at = (x + SAMPLE + 6.0, y);
+        paper.words(at, Anchor::Start, Words::Plain, pen.color, &name);
+        x += wide;
+    }
+    y += 17.0;
+    let at = (panel::LEFT, y);
     paper.words(
-        (panel::LEFT, y),
+        at,
         Anchor::Start,
         Words::Plain,
         GREY,
-        &verdict(found),
+        &capital(&verdict(found)),
     );
-    y += 14.0;
+    y + 14.0
+}
 
-    // Shades and lines are below everything, and so are drawn first.
-    let marks = Shown::of(&found.runs, time);
-    let top = y + marks.height();
-    let bottom = top + panels.iter().map(Panel::height).sum::<f64>() - panel::GAP;
-    marks.draw(&mut paper, y, bottom, time);
+/// The time axis: numbers below the last panel, and faint lines through all.
+fn times(paper: &mut Paper, panels: &[(f64, f64)], bottom: f64, time: Axis) {
+    let faint = Pen {
+        opacity: 0.12,
+        ..Pen::GRID
+    };
     for tick in time.ticks(10) {
         let x = time.at(tick);
-        let faint = Pen {
-            opacity: 0.12,
-            ..Pen::GRID
-        };
-        paper.line((x, top + panel::HEAD), (x, bottom), faint);
+        for (top, bottom) in panels {
+            paper.line((x, *top), (x, *bottom), faint);
+        }
         let words = if tick == 0.0 {
             "0 s".to_owned()
         } else {
             number(tick)
         };
-        paper.words(
-            (x, bottom + 16.0),
-            Anchor::Middle,
-            Words::Plain,
-            GREY,
-            &words,
-        );
+        let at = (x, bottom + 16.0);
+        paper.words(at, Anchor::Middle, Words::Plain, GREY, &words);
     }
-    let mut y = top;
-    for panel in &panels {
-        panel.draw(&mut paper, y, time);
-        y += panel.height();
-    }
-    Some(paper.document(bottom + 28.0, &description(found)))
 }
 
 /// Seconds of a run: of its longest series.
@@ -106,6 +145,7 @@ fn length(run: &Run) -> f64 {
         &run.capacity,
         &run.denied,
         &run.breakers,
+        &run.limit,
     ];
     let slots = series.into_iter().map(Vec::len).max();
     slots.unwrap_or(0) as f64 * run.slot
@@ -143,43 +183,52 @@ fn inked<'a>(runs: &'a [Run]) -> Vec<(&'a Run, Pen)> {
 }
 
 fn panels(runs: &[(&Run, Pen)]) -> Vec<Panel> {
-    let load: Vec<_> = backdrop(runs)
-        .into_iter()
-        .chain(curves(runs, |run| &run.load))
-        .collect();
     let governed: Vec<_> = runs
         .iter()
         .filter(|(run, _)| run.governed)
         .copied()
         .collect();
-    let curves = [
-        (
+    let load = backdrop(runs)
+        .into_iter()
+        .chain(curves(runs, |run| &run.load))
+        .collect();
+    let goodput = curves(runs, |run| &run.goodput);
+    let all = [
+        plain(
             "Load: requests that reach the service, per second",
             170.0,
             load,
         ),
-        (
+        plain(
             "Goodput: operations that end well, per second",
             120.0,
-            curves(runs, |run| &run.goodput),
+            goodput,
         ),
-        (
-            "Denied by the governor, per second",
-            80.0,
-            curves(&governed, |run| &run.denied),
-        ),
+        denied(&governed),
+        breakers(&governed),
+        limit(&governed),
     ];
-    let shown = curves
-        .into_iter()
-        .filter(|(_, _, curves)| !curves.is_empty());
-    let mut panels: Vec<_> = shown
-        .map(|(heading, height, curves)| Panel {
-            heading: heading.to_owned(),
-            content: Content::Curves(height, curves),
-        })
-        .collect();
-    panels.extend(breakers(&governed));
-    panels
+    all.into_iter().flatten().collect()
+}
+
+fn plain(heading: &str, height: f64, curves: Vec<Curve>) -> Option<Panel> {
+    (!curves.is_empty()).then(|| Panel::new(heading, Content::Curves(height, curves)))
+}
+
+/// What the governor refused; a band that says so where that is nothing.
+fn denied(governed: &[(&Run, Pen)]) -> Option<Panel> {
+    const HEADING: &str = "Denied by the governor, per second";
+    if governed
+        .iter()
+        .any(|(run, _)| run.denied.iter().any(|denied| *denied > 0.0))
+    {
+        return plain(HEADING, 80.0, curves(governed, |run| &run.denied));
+    }
+    let watched = governed.iter().filter(|(run, _)| !run.denied.is_empty());
+    bands(
+        HEADING,
+        watched.map(|(run, pen)| band(run, *pen, Vec::new(), "nothing was denied")),
+    )
 }
 
 /// A series of each run that has it.
@@ -237,31 +286,49 @@ fn alike(one: &[f64], other: &[f64]) -> bool {
 
 /// When breakers were not closed.
 fn breakers(governed: &[(&Run, Pen)]) -> Option<Panel> {
-    let watched: Vec<_> = governed
-        .iter()
-        .filter(|(run, _)| !run.breakers.is_empty())
-        .collect();
-    let most = watched
-        .iter()
-        .flat_map(|(run, _)| run.breakers.iter().copied())
-        .fold(0.0, f64::max);
-    let bands = watched.iter().map(|(run, pen)| Band {
-        name: run.name.clone(),
-        stretches: stretches(&run.breakers, run.slot),
-        color: pen.color,
-        nothing: "closed all the time",
-    });
-    let bands: Vec<_> = bands.collect();
-    let heading = if most > 1.0 {
-        format!(
-            "Breakers that are not closed (at most {} at once: darkest)",
+    let watched = || governed.iter().filter(|(run, _)| !run.breakers.is_empty());
+    let open = watched().flat_map(|(run, _)| run.breakers.iter().copied());
+    let heading = match open.fold(0.0, f64::max) {
+        most if most > 1.0 => format!(
+            "Breakers open or probing (strongest colour: {})",
             number(most)
-        )
-    } else {
-        "Breaker: not closed where the band is dark".to_owned()
+        ),
+        _ => "Breaker: coloured while it is open or probing".to_owned(),
     };
-    (!bands.is_empty()).then_some(Panel {
-        heading,
-        content: Content::Bands(bands),
-    })
+    let band = |(run, pen): &(&Run, Pen)| {
+        band(
+            run,
+            *pen,
+            stretches(&run.breakers, run.slot),
+            "closed all the time",
+        )
+    };
+    bands(&heading, watched().map(band))
+}
+
+/// What the limiter allowed, where it was ever awake.
+fn limit(governed: &[(&Run, Pen)]) -> Option<Panel> {
+    let awake = |run: &Run| run.limit.iter().any(|limit| limit.is_finite());
+    let shown = governed.iter().filter(|(run, _)| awake(run));
+    let curves = shown.map(|(run, pen)| Curve {
+        name: run.name.clone(),
+        points: points(run, &run.limit),
+        pen: *pen,
+    });
+    let heading = "Limit of attempts in flight, while the limiter is awake";
+    plain(heading, 70.0, curves.collect())
+}
+
+fn bands(heading: &str, bands: impl Iterator<Item = Band>) -> Option<Panel> {
+    let bands: Vec<_> = bands.collect();
+    (!bands.is_empty()).then(|| Panel::new(heading, Content::Bands(bands)))
+}
+
+fn band(run: &Run, pen: Pen, stretches: Vec<(f64, f64, f64)>, nothing: &'static str) -> Band {
+    Band {
+        name: run.name.clone(),
+        stretches,
+        color: pen.color,
+        nothing,
+    }
 }

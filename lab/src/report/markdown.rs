@@ -1,7 +1,7 @@
 //! The report as people read it.
 
-use super::key::key;
-use super::number::{duration, number};
+use super::figures::{Figures, key};
+use super::number::{duration, number, percent};
 use super::{About, chart, chart_name, sweep, sweep_name};
 use crate::findings::{Claim, Findings, Sweep};
 
@@ -11,8 +11,9 @@ pub fn report(findings: &[Findings], about: &About) -> String {
     page.line("# The storm lab");
     page.line("");
     page.line(
-        "Outages, played with real processes, real sockets and the real kernel programs: each storm without the \
-         governor and with it, in the same run.",
+        "Outages, played with real processes, real sockets and the real kernel programs: each storm without \
+         the governor and with it, in the same run. *Offered* are first tries: more than that reaches a service \
+         by retries only. *Possible* is the lesser of what is offered and what the service can do.",
     );
     page.line("");
     page.line(&format!("**{}**", summary(findings)));
@@ -58,30 +59,18 @@ fn summary(findings: &[Findings]) -> String {
 fn table(page: &mut Page, findings: &[Findings]) {
     page.row(&[
         "scenario",
-        "what happens",
+        "what it shows",
         "holds?",
-        "key figure",
-        "without → with the governor",
+        "key figure, without → with the governor",
     ]);
-    page.row(&["---"; 5]);
+    page.row(&["---"; 4]);
     for found in findings {
         let name = format!("[{0}](#{0})", found.name);
         let holds = match found.hold() {
             true => format!("yes ({0} of {0})", found.claims.len()),
             false => format!("**NO** ({} of {})", held(found), found.claims.len()),
         };
-        let (what, figures) = match key(found) {
-            Some(key) if key.without.is_empty() => (key.what, key.with),
-            Some(key) => (key.what, format!("{} → {}", key.without, key.with)),
-            None => ("-".to_owned(), "-".to_owned()),
-        };
-        page.row(&[
-            &name,
-            &cell(&found.title),
-            &holds,
-            &cell(&what),
-            &cell(&figures),
-        ]);
+        page.row(&[&name, &cell(&found.title), &holds, &cell(&key(found))]);
     }
     page.line("");
 }
@@ -141,6 +130,7 @@ fn section(page: &mut Page, found: &Findings, about: &About) {
         }
         page.line("");
     }
+    runs(page, found);
     for note in &found.notes {
         page.line(&format!("- {note}"));
     }
@@ -149,6 +139,33 @@ fn section(page: &mut Page, found: &Findings, about: &About) {
         "- took {}; again: `{again}`",
         duration(found.took)
     ));
+    page.line("");
+}
+
+/// What the runs come to.
+fn runs(page: &mut Page, found: &Findings) {
+    if found.runs.is_empty() {
+        return;
+    }
+    page.row(&[
+        "run",
+        "load from the trouble on",
+        "its worst second",
+        "goodput after the trouble",
+        "denied",
+    ]);
+    page.row(&["---"; 5]);
+    for run in &found.runs {
+        let figures = Figures::of(run);
+        let times = |load: f64| format!("{} x offered", number(load));
+        let denied = match run.governed {
+            true => number(figures.denied.round()),
+            false => "-".to_owned(),
+        };
+        let goodput = format!("{} of what is possible", percent(figures.goodput));
+        let (load, worst) = (times(figures.load), times(figures.worst));
+        page.row(&[&cell(&run.name), &load, &worst, &goodput, &denied]);
+    }
     page.line("");
 }
 
@@ -215,7 +232,8 @@ fn cell(words: &str) -> String {
     words.replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-fn capital(words: &str) -> String {
+/// With a capital letter.
+pub fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()

@@ -1,4 +1,4 @@
-//! What happened when: shades and lines through all panels, named above them.
+//! What happened when: shades and lines through all panels, named above the first.
 
 use super::axis::Axis;
 use super::paper::{self, Anchor, GREY, Paper, Pen, Words};
@@ -8,34 +8,51 @@ use crate::findings::{Mark, Run};
 const ROW: f64 = 16.0;
 /// Between two names in a row.
 const BETWEEN: f64 = 10.0;
+/// From a line to its name.
+const LEAD: f64 = 4.0;
 /// Runs that play the same do it at the same time, but for so many seconds.
 const SAME: f64 = 0.5;
+/// What is narrower than this on the paper is a line.
+const LINE: f64 = 2.0;
 
 /// Marks with the places of their names.
 #[derive(Debug)]
 pub struct Shown {
-    /// Each with its row and the middle of its name.
-    marks: Vec<(Mark, usize, f64)>,
+    marks: Vec<Placed>,
+}
+
+#[derive(Debug)]
+struct Placed {
+    mark: Mark,
+    row: usize,
+    /// Where its name begins.
+    left: f64,
 }
 
 impl Shown {
     /// The marks of all runs, each once, on this time axis.
     pub fn of(runs: &[Run], time: Axis) -> Self {
+        // Where the name that is last in each row ends.
         let mut rows: Vec<f64> = Vec::new();
         let place = |mark: Mark| {
-            let half = paper::width(&mark.label) / 2.0;
-            let middle = (time.at(mark.from) + time.at(mark.to)) / 2.0;
+            let width = paper::width(&mark.label);
+            let (from, to) = (time.at(mark.from), time.at(mark.to));
+            let wanted = if to - from < LINE {
+                from + LEAD
+            } else {
+                (from + to - width) / 2.0
+            };
             // Not beyond the panels, as long as they are wide enough.
-            let middle = middle.min(time.end - half).max(time.zero + half);
+            let left = wanted.min(time.end - width).max(time.zero);
+            // Its line or shade goes down through the rows below: nothing may be there.
+            let begin = left.min(from);
             let row = rows
                 .iter()
-                .position(|end| end + BETWEEN <= middle - half)
-                .unwrap_or(rows.len());
-            if row == rows.len() {
-                rows.push(0.0);
-            }
-            rows[row] = middle + half;
-            (mark, row, middle)
+                .rposition(|end| end + BETWEEN > begin)
+                .map_or(0, |row| row + 1);
+            rows.truncate(row);
+            rows.push(left + width);
+            Placed { mark, row, left }
         };
         Self {
             marks: merged(runs).into_iter().map(place).collect(),
@@ -44,34 +61,34 @@ impl Shown {
 
     /// Room that the names need.
     pub fn height(&self) -> f64 {
-        let rows = self.marks.iter().map(|mark| mark.1 + 1).max();
-        rows.unwrap_or(0) as f64 * ROW
+        let rows = self.marks.iter().map(|placed| placed.row + 1).max();
+        rows.map_or(0.0, |rows| rows as f64 * ROW + 4.0)
     }
 
-    /// Draws them: names from `y` on, shades and lines down to `bottom`.
-    pub fn draw(&self, paper: &mut Paper, y: f64, bottom: f64, time: Axis) {
-        for (mark, row, middle) in &self.marks {
-            let base = y + *row as f64 * ROW + 11.0;
-            let top = base + 5.0;
+    /// Draws the names from `y` on, and shades and lines in the panels, from the top of each to
+    /// its bottom.
+    pub fn draw(&self, paper: &mut Paper, y: f64, panels: &[(f64, f64)], time: Axis) {
+        for Placed { mark, row, left } in &self.marks {
+            let top = y + *row as f64 * ROW;
             let (from, to) = (time.at(mark.from), time.at(mark.to));
-            if to - from >= 1.0 {
-                paper.shade((from, top), (to, bottom), GREY, 0.16);
-            } else {
-                let pen = Pen {
-                    width: 1.5,
-                    opacity: 0.6,
-                    dash: Some("2 3"),
-                    ..Pen::GRID
-                };
-                paper.line((from, top), (from, bottom), pen);
+            let base = (*left, top + 12.0);
+            paper.words(base, Anchor::Start, Words::Plain, GREY, &mark.label);
+            if to - from >= LINE {
+                for (top, bottom) in panels {
+                    paper.shade((from, *top), (to, *bottom), GREY, 0.16);
+                }
+                continue;
             }
-            paper.words(
-                (*middle, base),
-                Anchor::Middle,
-                Words::Plain,
-                GREY,
-                &mark.label,
-            );
+            let pen = Pen {
+                width: 1.5,
+                opacity: 0.7,
+                dash: Some("2 3"),
+                ..Pen::GRID
+            };
+            let first = panels.first().map(|(_, bottom)| (top + 3.0, *bottom));
+            for (top, bottom) in first.iter().chain(panels.iter().skip(1)) {
+                paper.line((from, *top), (from, *bottom), pen);
+            }
         }
     }
 }
@@ -144,9 +161,9 @@ mod tests {
             mark(40.0, 40.0, "killed"),
         ];
         let shown = Shown::of(&[one], TIME);
-        let rows: Vec<_> = shown.marks.iter().map(|mark| mark.1).collect();
+        let rows: Vec<_> = shown.marks.iter().map(|placed| placed.row).collect();
         assert_eq!(rows, [0, 1, 0]);
-        assert_eq!(shown.height(), 2.0 * ROW);
+        assert_eq!(shown.height(), 2.0 * ROW + 4.0);
     }
 
     #[test]
@@ -157,8 +174,22 @@ mod tests {
             mark(60.0, 60.0, "restarted cold"),
         ];
         let shown = Shown::of(&[one], TIME);
-        let half = paper::width("restarted cold") / 2.0;
-        assert_eq!(shown.marks[0].2, half);
-        assert_eq!(shown.marks[1].2, 600.0 - half);
+        let width = paper::width("restarted cold");
+        assert_eq!(shown.marks[0].left, LEAD);
+        assert_eq!(shown.marks[1].left, 600.0 - width);
+    }
+
+    #[test]
+    fn no_line_goes_through_a_name() {
+        let mut one = run("with", true);
+        // The second name is below the first, and still there when the third begins.
+        one.marks = vec![
+            mark(10.0, 10.0, "killed"),
+            mark(11.0, 11.0, "a name that is quite long"),
+            mark(20.0, 20.0, "restarted"),
+        ];
+        let shown = Shown::of(&[one], TIME);
+        let rows: Vec<_> = shown.marks.iter().map(|placed| placed.row).collect();
+        assert_eq!(rows, [0, 1, 2]);
     }
 }

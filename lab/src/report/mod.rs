@@ -4,7 +4,7 @@
 mod about;
 mod axis;
 mod chart;
-mod key;
+mod figures;
 mod markdown;
 mod marks;
 mod number;
@@ -48,6 +48,7 @@ pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
     }
     let whole = Whole {
         about,
+        holds: findings.iter().all(Findings::hold),
         scenarios: findings,
     };
     file("report.json", &serde_json::to_string_pretty(&whole)?)?;
@@ -58,6 +59,8 @@ pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
 #[derive(Serialize)]
 struct Whole<'a> {
     about: &'a About,
+    /// Whether every claim of every scenario holds.
+    holds: bool,
     scenarios: &'a [Findings],
 }
 

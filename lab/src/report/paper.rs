@@ -135,8 +135,20 @@ impl Paper {
         });
     }
 
-    /// A line through points.
+    /// A line through points, with gaps where there is none.
     pub fn curve(&mut self, points: &[(f64, f64)], pen: Pen) {
+        let finite = |point: &(f64, f64)| point.0.is_finite() && point.1.is_finite();
+        for points in points.split(|point| !finite(point)) {
+            match points {
+                [] => {}
+                // A line through one point is not seen.
+                [(x, y)] => self.line((x - 1.0, *y), (x + 1.0, *y), Pen { dash: None, ..pen }),
+                _ => self.polyline(points, pen),
+            }
+        }
+    }
+
+    fn polyline(&mut self, points: &[(f64, f64)], pen: Pen) {
         let pairs: Vec<_> = points
             .iter()
             .map(|(x, y)| format!("{x:.1},{y:.1}"))

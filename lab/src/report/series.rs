@@ -17,18 +17,15 @@ pub fn slots_per_column(slots: usize) -> usize {
     }
 }
 
-/// Means of `width` slots each, with the time in the middle of each column. Where nothing
-/// finite was measured there is no point.
+/// Means of `width` slots each, with the time in the middle of each column: NaN where nothing
+/// finite was measured.
 pub fn columns(values: &[f64], slot: f64, width: usize) -> Vec<(f64, f64)> {
     let column = |(at, slots): (usize, &[f64])| {
         let middle = (at * width) as f64 + slots.len() as f64 / 2.0;
-        Some((middle * slot, mean(slots)?))
+        (middle * slot, mean(slots).unwrap_or(f64::NAN))
     };
-    values
-        .chunks(width.max(1))
-        .enumerate()
-        .filter_map(column)
-        .collect()
+    let chunks = values.chunks(width.max(1)).enumerate();
+    chunks.map(column).collect()
 }
 
 /// The mean of what is finite, `None` where nothing is.
@@ -67,10 +64,14 @@ mod tests {
     #[test]
     fn a_column_is_the_mean_of_whole_slots() {
         let values = [1.0, 3.0, 5.0, f64::NAN, f64::NAN, f64::NAN, 7.0];
-        assert_eq!(
-            columns(&values, 0.5, 2),
-            [(0.5, 2.0), (1.5, 5.0), (3.25, 7.0)]
-        );
+        let columns = columns(&values, 0.5, 2);
+        assert!(columns[2].1.is_nan());
+        let measured = [columns[0], columns[1], columns[3]];
+        assert_eq!(measured, [(0.5, 2.0), (1.5, 5.0), (3.25, 7.0)]);
+    }
+
+    #[test]
+    fn nothing_has_no_columns() {
         assert!(columns(&[], 0.5, 2).is_empty());
     }
 

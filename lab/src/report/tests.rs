@@ -17,6 +17,7 @@ pub fn run(name: &str, governed: bool) -> Run {
         capacity: zeros(),
         denied: zeros(),
         breakers: zeros(),
+        limit: vec![f64::NAN; 120],
         marks: Vec::new(),
     }
 }
@@ -165,11 +166,13 @@ fn the_chart_of_a_blip_says_what_happens() {
     for said in [
         "blip-5s: a stall of 5 s at 80 % load",
         "1 of 2 claims FAILS",
+        "without the governor",
+        "with the governor",
         "stalled",
         "Load: requests that reach the service, per second",
         "Goodput: operations that end well, per second",
         "Denied by the governor, per second",
-        "Breaker: not closed where the band is dark",
+        "Breaker: coloured while it is open or probing",
         "without 1,600/s",
         "with 400/s",
         "offered 400/s",
@@ -183,6 +186,21 @@ fn the_chart_of_a_blip_says_what_happens() {
     }
     assert_eq!(words.iter().filter(|word| *word == "stalled").count(), 1);
     assert_apart(&svg);
+}
+
+#[test]
+fn the_limit_is_shown_where_the_limiter_was_awake() {
+    let mut found = blip();
+    let heading = "Limit of attempts in flight, while the limiter is awake";
+    let shows = |found: &Findings| {
+        let svg = chart::chart(found).expect("a chart");
+        assert_apart(&svg);
+        words_of(&svg).iter().any(|word| word == heading)
+    };
+    assert!(!shows(&found));
+    found.runs[1].limit[20..30].fill(4.0);
+    found.runs[1].limit[40] = 2.0;
+    assert!(shows(&found));
 }
 
 #[test]
@@ -246,6 +264,7 @@ fn what_was_not_played_has_no_chart() {
         &mut empty.capacity,
         &mut empty.denied,
         &mut empty.breakers,
+        &mut empty.limit,
     ] {
         series.clear();
     }
@@ -295,8 +314,16 @@ fn claims_that_fail_are_told_in_words() {
 #[test]
 fn the_key_figure_is_made_of_the_runs_where_there_is_none() {
     let report = markdown::report(&[blip()], &about());
-    let figures = "| goodput, of what is possible; load, of offered | 0 %, 4 x → 100 %, 0.91 x |";
+    let figures = "| goodput 0 % → 100 % of what is possible, load 4 x → 0.91 x offered |";
     assert!(report.contains(figures), "{report}");
+    assert!(
+        report.contains("| without | 4 x offered | 4 x offered | 0 % of what is possible | - |")
+    );
+    assert!(
+        report.contains(
+            "| with | 0.91 x offered | 1 x offered | 100 % of what is possible | 6,000 |"
+        )
+    );
 
     let mut own = blip();
     own.key = Some(Key {
@@ -305,8 +332,8 @@ fn the_key_figure_is_made_of_the_runs_where_there_is_none() {
         with: "0".to_owned(),
     });
     let report = markdown::report(&[own, found(Vec::new())], &about());
-    assert!(report.contains("| first tries refused | 0 |"), "{report}");
-    assert!(report.contains("| - | - |"), "{report}");
+    assert!(report.contains("| first tries refused: 0 |"), "{report}");
+    assert!(report.contains("| - |"), "{report}");
 }
 
 #[test]
@@ -368,6 +395,7 @@ fn the_report_is_written_whole() {
     let json: serde_json::Value = serde_json::from_str(&read("report.json")).expect("JSON");
     assert_eq!(json["scenarios"][0]["claims"][1]["holds"], false);
     assert_eq!(json["about"]["length"], "usual");
+    assert_eq!(json["holds"], false);
     // Every picture that the page shows is there.
     let page = read("report.md");
     let pictures: Vec<_> = page
