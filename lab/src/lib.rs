@@ -1,5 +1,10 @@
 //! The storm lab: real storms, without and with the governor.
 
 pub mod findings;
+pub mod measure;
 pub mod progress;
 pub mod report;
+pub mod scenario;
+mod scenarios;
+pub mod stage;
+pub mod watch;

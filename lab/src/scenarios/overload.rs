@@ -1,0 +1,98 @@
+//! More is offered than the service can do, and callers retry at once.
+
+use std::time::Duration;
+
+use crate::findings::Claim;
+use crate::measure::Taken;
+use crate::scenario::{Found, Play, Scenario};
+use crate::stage::{Governor, policy};
+
+/// See the module.
+pub const SCENARIO: Scenario = Scenario {
+    name: "overload",
+    title: "1.2 times of what the service can do, callers retry at once",
+    seconds: |length| 3.0 * (length.pick(12.0, 25.0, 60.0) + 4.0),
+    play,
+};
+
+const PORT: u16 = 8080;
+const CAPACITY: f64 = 1_000.0;
+const OFFERED: f64 = 1_200.0;
+/// From then on goodput is judged, seconds: the first seconds fill the queue.
+const SETTLED: usize = 5;
+
+/// The worst second at the service after the second one, relative to what was offered.
+fn worst(taken: &Taken) -> f64 {
+    let end = taken.clock.length as usize;
+    taken.load().peak(2, end) / taken.offered().mean(2, end)
+}
+
+/// Goodput relative to capacity.
+fn goodput(taken: &Taken) -> f64 {
+    taken.goodput().mean(SETTLED, taken.clock.length as usize) / CAPACITY
+}
+
+fn play(play: &Play<'_>) -> Found {
+    let length = play.length.pick(12.0, 25.0, 60.0);
+    let all = policy(&[("service", PORT)], "");
+    let no_breaker = policy(&[("service", PORT)], "circuitBreaker: {mode: Disabled}");
+    // One after the other: each takes most of the machine.
+    let without = storm(play, Governor::Without, "without", length);
+    let with = storm(play, Governor::With(&all), "with", length);
+    let off = storm(
+        play,
+        Governor::With(&no_breaker),
+        "with, breaker off",
+        length,
+    );
+    let mut claims = vec![
+        Claim::at_least(
+            "without: the worst second at the service",
+            worst(&without),
+            2.0,
+            "x offered",
+        ),
+        Claim::at_most("without: goodput", goodput(&without), 0.5, "of capacity"),
+    ];
+    for taken in [&with, &off] {
+        let name = &taken.name;
+        claims.extend([
+            Claim::at_most(
+                format!("{name}: the worst second at the service after the second one"),
+                worst(taken),
+                1.15,
+                "x offered",
+            ),
+            Claim::at_least(
+                format!("{name}: goodput"),
+                goodput(taken),
+                0.95,
+                "of capacity",
+            ),
+        ]);
+    }
+    Found {
+        story: format!(
+            "A service that answers {CAPACITY} requests a second from one queue is asked for {OFFERED} a second, \
+             each on a connection of its own. Callers wait 1 s and try again at once, three times."
+        ),
+        claims,
+        runs: [without, with, off].iter().map(Taken::run).collect(),
+        ..Found::default()
+    }
+}
+
+fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, length: f64) -> Taken {
+    play.stage(governor, name, length, |stage| {
+        let service = stage.service("service", PORT, &format!("--capacity {CAPACITY}"));
+        stage.begin();
+        let load = format!(
+            "--rate {OFFERED} --for {length}s --retry naive --tries 4 --delay 0ms --connections fresh"
+        );
+        let crowd = stage.crowd("caller", PORT, &load);
+        stage.until(length);
+        let slots = service.slots();
+        let tries = crowd.finish(Duration::from_secs(20)).tries;
+        Taken::down(name, stage, length, tries, slots)
+    })
+}
