@@ -195,3 +195,27 @@ fn bounded(text: &str) -> Result<Duration, String> {
         Err(error) => Err(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_crowd_needs_a_rate_or_a_herd() {
+        let crowd = |rest: &[&str]| {
+            let words = ["storm-client", "crowd", "127.0.0.1:80"];
+            Cli::try_parse_from(words.iter().chain(rest))
+        };
+        assert!(crowd(&[]).is_err());
+        assert!(crowd(&["--rate", "10"]).is_ok());
+        assert!(crowd(&["--at-once", "10", "--at", "1s"]).is_ok());
+        assert!(crowd(&["--rate", "10", "--at", "1s"]).is_err());
+    }
+}

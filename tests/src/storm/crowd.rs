@@ -22,6 +22,8 @@ use super::report::Report;
 
 /// The load.
 #[derive(Args, Clone, Debug)]
+// The subcommand's own group has this name.
+#[group(skip)]
 pub struct Crowd {
     /// Its name, as the requests have it in `User-Agent`.
     #[arg(long, default_value = "crowd")]
