@@ -46,13 +46,11 @@ fn held(found: &Findings) -> usize {
 fn summary(findings: &[Findings]) -> String {
     let failed: Vec<_> = findings.iter().filter(|found| !found.hold()).collect();
     let names: Vec<_> = failed.iter().map(|found| found.name.as_str()).collect();
-    match failed.len() {
-        0 => format!("Every claim holds in all {} scenarios.", findings.len()),
-        count => format!(
-            "{count} of {} scenarios FAIL: {}.",
-            findings.len(),
-            names.join(", ")
-        ),
+    match (failed.len(), findings.len()) {
+        (0, 1) => "Every claim of the one scenario that was played holds.".to_owned(),
+        (0, all) => format!("Every claim holds in all {all} scenarios."),
+        (1, all) => format!("1 of {all} scenarios FAILS: {}.", names.join(", ")),
+        (count, all) => format!("{count} of {all} scenarios FAIL: {}.", names.join(", ")),
     }
 }
 
@@ -200,7 +198,7 @@ fn one_sweep(page: &mut Page, found: &Findings, each: &Sweep) {
     page.line(&format!(
         "![{}: what was measured for each value]({})",
         each.key,
-        sweep_name(each)
+        sweep_name(found, each)
     ));
     page.line("");
     let mut heads = vec!["value".to_owned()];

@@ -42,7 +42,7 @@ pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
         }
         for sweep in &found.sweeps {
             if let Some(picture) = sweep::chart(sweep) {
-                file(&sweep_name(sweep), &picture)?;
+                file(&sweep_name(found, sweep), &picture)?;
             }
         }
     }
@@ -69,8 +69,8 @@ fn chart_name(found: &Findings) -> String {
     format!("{}.svg", found.name)
 }
 
-/// The file of a sweep's chart.
-fn sweep_name(sweep: &Sweep) -> String {
+/// The file of a sweep's chart: two scenarios may try the same default.
+fn sweep_name(found: &Findings, sweep: &Sweep) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() {
             letter
@@ -79,5 +79,5 @@ fn sweep_name(sweep: &Sweep) -> String {
         }
     };
     let key: String = sweep.key.chars().map(plain).collect();
-    format!("sweep-{key}.svg")
+    format!("{}-sweep-{key}.svg", found.name)
 }

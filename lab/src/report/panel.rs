@@ -32,7 +32,7 @@ pub struct Panel {
 /// What is in a panel.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// Lines, on an axis so high.
+    /// Lines, on an axis so high, or as high as their names need.
     Curves(f64, Vec<Curve>),
     /// Bands, one below the other.
     Bands(Vec<Band>),
@@ -96,7 +96,8 @@ impl Panel {
     pub fn inside(&self, y: f64) -> (f64, f64) {
         let top = y + HEAD + self.above;
         let height = match &self.content {
-            Content::Curves(height, _) => *height,
+            // Every name must find its place.
+            Content::Curves(height, curves) => height.max(curves.len() as f64 * NAME),
             Content::Bands(bands) => bands.len() as f64 * (BAND.0 + BAND.1) - BAND.1,
         };
         (top, top + height)

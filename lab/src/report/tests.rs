@@ -228,6 +228,7 @@ fn a_chart_is_well_formed_whatever_was_measured() {
     ] {
         let svg = chart::chart(&found(runs)).expect("a chart");
         words_of(&svg);
+        assert_apart(&svg);
     }
 }
 
@@ -290,7 +291,7 @@ fn capacity_is_shown_of_each_run_where_it_differs() {
 fn claims_that_fail_are_told_in_words() {
     let report = markdown::report(&[blip()], &about());
     assert!(
-        report.contains("**1 of 1 scenarios FAIL: blip-5s.**"),
+        report.contains("**1 of 1 scenarios FAILS: blip-5s.**"),
         "{report}"
     );
     assert!(report.contains("| **NO** (1 of 2) |"), "{report}");
@@ -303,9 +304,9 @@ fn claims_that_fail_are_told_in_words() {
 
     let mut good = blip();
     good.claims.pop();
-    let report = markdown::report(&[good], &about());
+    let report = markdown::report(&[good.clone(), good], &about());
     assert!(
-        report.contains("**Every claim holds in all 1 scenarios.**"),
+        report.contains("**Every claim holds in all 2 scenarios.**"),
         "{report}"
     );
     assert!(!report.contains("FAIL"), "{report}");
@@ -409,7 +410,10 @@ fn the_report_is_written_whole() {
         .collect();
     assert_eq!(
         pictures,
-        [&"blip-5s.svg", &"sweep-retryConstraint-budget-percent.svg"]
+        [
+            &"blip-5s.svg",
+            &"blip-5s-sweep-retryConstraint-budget-percent.svg"
+        ]
     );
     for picture in pictures {
         words_of(&read(picture));
