@@ -352,4 +352,30 @@ mod tests {
         assert_eq!(report.latency(100.0), Duration::from_micros(100));
         assert_eq!(Report::default().latency(99.0), Duration::ZERO);
     }
+    #[test]
+    fn a_long_storm_is_read_in_no_time() {
+        let line = |op| serde_json::to_string(&try_of(op, 1, Outcome::AnswerTimeout, op)).unwrap();
+        let mut lines: String = (0..200_000).map(|op| line(op) + "\n").collect();
+        let pace = Pace {
+            kept: false,
+            p99_late_micros: 60_000,
+            max_late_micros: 1,
+            herd_micros: 2,
+            own_faults: 3,
+            given_up: 4,
+            most_open: 5,
+        };
+        let told = Report {
+            tries: Vec::new(),
+            pace: Some(pace),
+        };
+        lines += &serde_json::json!({ "summary": told.summary() }).to_string();
+        let began = std::time::Instant::now();
+        let report = Report::parse(&lines).unwrap();
+        let summary = report.summary();
+        let took = began.elapsed();
+        assert_eq!((report.tries.len(), summary.pace), (200_000, Some(pace)));
+        // 0.3 s here; a quadratic reader takes minutes.
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
 }
