@@ -7,7 +7,7 @@ use governor_core::order::Kind;
 use governor_core::units::Nanos;
 use governor_core::verdict::Outcome;
 
-use super::series::{Report, Series};
+use super::series::{Report, SLOT, Series};
 use super::world::{Class, Jitter, Mode, Random, Service, World, as_seconds, seconds};
 
 /// How fast a refusal or an error comes back.
@@ -25,10 +25,36 @@ pub trait Governor {
     type Pass: Copy;
 
     /// Whether an attempt of a workload may go.
-    fn admit(&mut self, workload: usize, now: Nanos, kind: Kind) -> Option<Self::Pass>;
+    fn admit(&mut self, workload: usize, attempt: &Try) -> Option<Self::Pass>;
+
+    /// How long an admitted attempt is held back before it is sent.
+    fn delay(&mut self, _attempt: &Try) -> Nanos {
+        Nanos(0)
+    }
 
     /// An admitted attempt ended.
     fn settle(&mut self, workload: usize, pass: Self::Pass, end: End);
+}
+
+/// One try of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Try {
+    /// When.
+    pub now: Nanos,
+    /// Which one, from 0.
+    pub number: u32,
+    /// When the first was.
+    pub since: Nanos,
+}
+
+impl Try {
+    /// A first try or a retry.
+    pub const fn kind(&self) -> Kind {
+        match self.number {
+            0 => Kind::First,
+            _ => Kind::Retry,
+        }
+    }
 }
 
 /// How an attempt ended.
@@ -48,7 +74,7 @@ pub struct Ungoverned;
 
 impl Governor for Ungoverned {
     type Pass = ();
-    fn admit(&mut self, _workload: usize, _now: Nanos, _kind: Kind) -> Option<()> {
+    fn admit(&mut self, _workload: usize, _attempt: &Try) -> Option<()> {
         Some(())
     }
     fn settle(&mut self, _workload: usize, _pass: (), _end: End) {}
@@ -59,11 +85,9 @@ enum Event {
     /// The next arrival of a workload.
     Arrive { workload: usize, index: usize },
     /// A retry.
-    Retry {
-        workload: usize,
-        class: Class,
-        number: u32,
-    },
+    Retry(Operation),
+    /// An attempt that was held back goes.
+    Send { attempt: usize },
     /// An attempt ends, unless it has.
     End { attempt: usize, outcome: u32 },
     /// A queue takes the next.
@@ -72,10 +96,18 @@ enum Event {
     Served { backend: usize, attempt: usize },
 }
 
-struct Attempt<P> {
+/// What a caller wants, and how often it has tried before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Operation {
     workload: usize,
     class: Class,
     number: u32,
+    /// When it was tried first.
+    since: Nanos,
+}
+
+struct Attempt<P> {
+    operation: Operation,
     started: Nanos,
     pass: P,
     over: bool,
@@ -116,6 +148,8 @@ pub fn run<G: Governor>(world: &World, governor: &mut G, seed: u64) -> Report {
                 .iter()
                 .map(|_| Series::new(length))
                 .collect(),
+            slots: vec![0; (length as f64 / SLOT) as usize],
+            ..Report::default()
         },
     };
     for workload in 0..world.workloads.len() {
@@ -155,13 +189,18 @@ impl<G: Governor> Engine<'_, G> {
                 let class = self.world.workloads[workload].arrivals[index].1;
                 self.arrival(workload, index + 1);
                 self.note(workload, now, |series| &mut series.first);
-                self.attempt(now, workload, class, 0);
+                self.attempt(
+                    now,
+                    Operation {
+                        workload,
+                        class,
+                        number: 0,
+                        since: now,
+                    },
+                );
             }
-            Event::Retry {
-                workload,
-                class,
-                number,
-            } => self.attempt(now, workload, class, number),
+            Event::Retry(operation) => self.attempt(now, operation),
+            Event::Send { attempt } => self.send(now, attempt),
             Event::End { attempt, outcome } => {
                 self.end(now, attempt, Outcome::ALL[outcome as usize]);
             }
@@ -174,40 +213,49 @@ impl<G: Governor> Engine<'_, G> {
         }
     }
 
-    fn attempt(&mut self, now: Nanos, workload: usize, class: Class, number: u32) {
-        let kind = if number == 0 {
-            Kind::First
-        } else {
-            Kind::Retry
+    fn attempt(&mut self, now: Nanos, operation: Operation) {
+        let workload = operation.workload;
+        let attempt = Try {
+            now,
+            number: operation.number,
+            since: operation.since,
         };
-        let Some(pass) = self.governor.admit(workload, now, kind) else {
+        let Some(pass) = self.governor.admit(workload, &attempt) else {
             self.note(workload, now, |series| &mut series.denied);
-            if number == 0 {
+            if operation.number == 0 {
                 self.note(workload, now, |series| &mut series.denied_first);
             }
-            self.retry(now, workload, class, number);
+            self.retry(now, operation);
             return;
         };
-        self.note(workload, now, |series| &mut series.load);
         let id = self.attempts.len();
         self.attempts.push(Attempt {
-            workload,
-            class,
-            number,
+            operation,
             started: now,
             pass,
             over: false,
         });
-        self.send(now, id);
+        match self.governor.delay(&attempt) {
+            Nanos(0) => self.send(now, id),
+            delay => self.push(Nanos(now.0 + delay.0), Event::Send { attempt: id }),
+        }
     }
 
     fn send(&mut self, now: Nanos, id: usize) {
         let world = self.world;
         let attempt = &self.attempts[id];
-        let workload = &world.workloads[attempt.workload];
-        let class = attempt.class;
+        let operation = attempt.operation;
+        let (class, started) = (operation.class, attempt.started);
+        self.note(operation.workload, now, |series| &mut series.load);
+        let slot = (as_seconds(now) / SLOT) as usize;
+        if let Some(count) = self.report.slots.get_mut(slot) {
+            *count += 1;
+        }
+        let workload = &world.workloads[operation.workload];
         let backend = workload.backends[self.random.index(workload.backends.len())];
-        let timeout = Nanos(now.0 + seconds(workload.caller.timeout[usize::from(class)]).0);
+        // The caller has waited since it was let go, held back or not.
+        let patience = seconds(workload.caller.timeout[usize::from(class)]);
+        let timeout = Nanos((started.0 + patience.0).max(now.0));
         let behind = &world.backends[backend];
         let end = |outcome: Outcome| Event::End {
             attempt: id,
@@ -265,7 +313,8 @@ impl<G: Governor> Engine<'_, G> {
             return;
         }
         attempt.over = true;
-        let (workload, class, number) = (attempt.workload, attempt.class, attempt.number);
+        let operation = attempt.operation;
+        let workload = operation.workload;
         let end = End {
             now,
             latency: now.since(attempt.started),
@@ -274,26 +323,29 @@ impl<G: Governor> Engine<'_, G> {
         self.governor.settle(workload, attempt.pass, end);
         if outcome == Outcome::Success {
             self.note(workload, now, |series| &mut series.good);
+            if operation.number > 0 {
+                let waited = as_seconds(now.since(operation.since));
+                self.report.rescued.push(waited as f32);
+            }
         } else {
-            self.retry(now, workload, class, number);
+            self.retry(now, operation);
         }
     }
 
-    fn retry(&mut self, now: Nanos, workload: usize, class: Class, number: u32) {
-        let caller = &self.world.workloads[workload].caller;
-        if number >= caller.retries {
+    fn retry(&mut self, now: Nanos, operation: Operation) {
+        let caller = &self.world.workloads[operation.workload].caller;
+        if operation.number >= caller.retries {
             return;
         }
-        let delay = caller.delay * f64::from(1 << number);
+        let delay = caller.delay * f64::from(1 << operation.number);
         let delay = match caller.jitter {
             Jitter::None => delay,
             Jitter::Full => self.random.between(0.0, delay),
         };
-        let event = Event::Retry {
-            workload,
-            class,
-            number: number + 1,
+        let next = Operation {
+            number: operation.number + 1,
+            ..operation
         };
-        self.push(Nanos(now.0 + seconds(delay).0), event);
+        self.push(Nanos(now.0 + seconds(delay).0), Event::Retry(next));
     }
 }

@@ -3,7 +3,8 @@
 use governor_core::params::{Params, concurrency};
 
 use super::engine::{Ungoverned, run};
-use super::real::{Governed, Knowledge};
+use super::fleet::Probes;
+use super::real::{Governed, Knowledge, Pacing, Setup};
 use super::series::Report;
 use super::shared_ratio::SharedRatio;
 use super::simple::{Breaking, Evidence, Limiting, Probing, Rules, Simple, Wakes};
@@ -18,6 +19,10 @@ pub enum Law {
     Governor(Params),
     /// The real law, retries guessed from the workload's failures.
     Guessing(Params),
+    /// The real law; admitted retries are held back for a moment.
+    Paced(Params),
+    /// The real law; nodes tell each other of probes.
+    Fleet(Params, Probes),
     /// A simpler law.
     Simple(Rules),
     /// A budget whose earnings all share.
@@ -87,18 +92,27 @@ impl Law {
 /// Runs a world under a law.
 pub fn simulate(world: &World, law: Law, seed: u64) -> Report {
     let nodes = world.nodes();
+    let governed = |setup| {
+        let mut governed = Governed::new(setup, &nodes, seed);
+        let mut report = run(world, &mut governed, seed);
+        report.governors = governed.trace;
+        report
+    };
     match law {
         Law::None => run(world, &mut Ungoverned, seed),
-        Law::Governor(params) => run(
-            world,
-            &mut Governed::new(params, Knowledge::Exact, &nodes, seed),
-            seed,
-        ),
-        Law::Guessing(params) => run(
-            world,
-            &mut Governed::new(params, Knowledge::Guessed, &nodes, seed),
-            seed,
-        ),
+        Law::Governor(params) => governed(Setup::of(params)),
+        Law::Guessing(params) => governed(Setup {
+            knowledge: Knowledge::Guessed,
+            ..Setup::of(params)
+        }),
+        Law::Paced(params) => governed(Setup {
+            pacing: Pacing::On,
+            ..Setup::of(params)
+        }),
+        Law::Fleet(params, probes) => governed(Setup {
+            probes,
+            ..Setup::of(params)
+        }),
         Law::Simple(rules) => run(world, &mut Simple::new(rules, &nodes, seed), seed),
         Law::SharedRatio => run(world, &mut SharedRatio::new(nodes.len()), seed),
     }

@@ -13,6 +13,7 @@
 //! | [`world`] | who calls whom: arrivals, callers, backends |
 //! | [`series`] | what is measured, per second |
 //! | [`real`] | the real law |
+//! | [`fleet`] | what nodes tell each other |
 //! | [`simple`], [`shared_ratio`] | simpler laws |
 //! | [`law`] | which of them |
 //! | [`scenario`] | the named scenarios of DESIGN.md's tables |
@@ -20,6 +21,7 @@
 
 pub mod clients;
 pub mod engine;
+pub mod fleet;
 pub mod law;
 pub mod real;
 pub mod scenario;

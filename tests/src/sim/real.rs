@@ -2,18 +2,20 @@
 
 use std::sync::atomic::AtomicU64;
 
-use governor_core::breaker::{Level, Move};
+use governor_core::breaker::{Level, Move, State};
 use governor_core::evidence::Evidence;
 use governor_core::judge::{self, Attempt, Decision, Ledgers, Orders};
 use governor_core::lease::Lease;
 use governor_core::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger};
-use governor_core::order::Kind;
 use governor_core::params::Params;
+use governor_core::rules::{self, Repeat};
 use governor_core::settle::{Audited, Ending, settle};
-use governor_core::units::Nanos;
+use governor_core::units::{Millis, Nanos};
 use governor_core::verdict::Ticket;
 
-use super::engine::{End, Governor};
+use super::engine::{End, Governor, Try};
+use super::fleet::{Probes, Proof};
+use super::series::Trace;
 use super::world::Random;
 
 /// The kernel's clock does not begin with the simulation.
@@ -26,6 +28,40 @@ pub enum Knowledge {
     Exact,
     /// Guessed from earlier failures of the workload.
     Guessed,
+}
+
+/// Whether admitted retries are held back for a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pacing {
+    /// No device on their way has `fq`.
+    Off,
+    /// They are, as the policy says.
+    On,
+}
+
+/// How the law is applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The policy.
+    pub params: Params,
+    /// What is known of attempts.
+    pub knowledge: Knowledge,
+    /// Whether retries are held back.
+    pub pacing: Pacing,
+    /// What nodes tell each other of probes.
+    pub probes: Probes,
+}
+
+impl Setup {
+    /// A policy, with exact knowledge, and nodes for themselves.
+    pub const fn of(params: Params) -> Self {
+        Self {
+            params,
+            knowledge: Knowledge::Exact,
+            pacing: Pacing::Off,
+            probes: Probes::EachNode,
+        }
+    }
 }
 
 struct Node {
@@ -41,22 +77,23 @@ struct Caller {
 
 /// The governor of every node: one destination behind one ip:port.
 pub struct Governed {
-    params: Params,
-    knowledge: Knowledge,
+    setup: Setup,
     random: Random,
     nodes: Vec<Node>,
     callers: Vec<Caller>,
-    /// Times a breaker opened for the first time.
-    pub trips: u32,
+    proof: Proof,
+    /// What they did.
+    pub trace: Trace,
+    /// Breakers that are not closed.
+    open: u32,
 }
 
 impl Governed {
     /// For workloads on these nodes.
-    pub fn new(params: Params, knowledge: Knowledge, nodes: &[usize], seed: u64) -> Self {
+    pub fn new(setup: Setup, nodes: &[usize], seed: u64) -> Self {
         let count = nodes.iter().max().map_or(0, |last| last + 1);
         Self {
-            params,
-            knowledge,
+            setup,
             random: Random::new(seed ^ 0xa5a5),
             nodes: (0..count)
                 .map(|_| Node {
@@ -72,20 +109,80 @@ impl Governed {
                     workload: WorkloadLedger::default(),
                 })
                 .collect(),
-            trips: 0,
+            proof: Proof::default(),
+            trace: Trace::default(),
+            open: 0,
         }
     }
 
     fn ledgers(&self, workload: usize) -> Ledgers<'_, AtomicU64> {
         let caller = &self.callers[workload];
         let node = &self.nodes[caller.node];
+        let lease = match self.setup.probes {
+            Probes::EachNode | Probes::Told => &node.lease,
+            Probes::OneLease | Probes::OneLeaseCloses => &self.nodes[0].lease,
+        };
         Ledgers {
             endpoint: &caller.endpoint,
             workload: &caller.workload,
             destination: &node.destination,
-            lease: Some(&node.lease),
+            lease: Some(lease),
         }
     }
+
+    /// What other nodes have found out.
+    fn hear(&mut self, workload: usize, now: Nanos) {
+        let Some(proven) = self.proof.known(now) else {
+            return;
+        };
+        let ledgers = self.ledgers(workload);
+        match (self.setup.probes, ledgers.lease) {
+            (Probes::Told, Some(lease)) if proven.0 > lease.proven().0 => lease.prove(proven),
+            (Probes::OneLeaseCloses, _) => {
+                let breaker = &ledgers.endpoint.breaker;
+                if breaker.view().state != State::Open || proven.0 <= breaker.opened().0 {
+                    return;
+                }
+                // As if its own probe had come back now.
+                let stamp = now.stamp();
+                if let Some(probe) = breaker.probe(stamp, proven, stamp) {
+                    let moved = breaker.success(stamp, Level::Exchange, Some(probe), 0);
+                    ledgers.workload.limiter.restore(&self.setup.params);
+                    self.moved(now, moved);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn moved(&mut self, now: Nanos, moved: Move) {
+        match moved {
+            Move::Tripped => self.open += 1,
+            Move::Closed => self.open -= 1,
+            Move::Reopened | Move::None => return,
+        }
+        let open = &mut self.trace.open;
+        let second = second(now);
+        // The seconds since the last move were like it.
+        let before = open.last().copied().unwrap_or(0);
+        open.resize((second + 1).max(open.len()), before);
+        open[second] = self.open;
+    }
+
+    fn guessed(&mut self, attempt: &Try, evidence: Evidence) {
+        let guess = match (evidence, attempt.number) {
+            (Evidence::Inferred, 1..) => 0,
+            (Evidence::Inferred, 0) => 1,
+            (_, 1..) => 2,
+            _ => return,
+        };
+        self.trace.guesses[guess] += 1;
+    }
+}
+
+/// The second of the simulation.
+const fn second(now: Nanos) -> usize {
+    ((now.0 - BOOT.0) / 1_000_000_000) as usize
 }
 
 /// What an admitted attempt carries.
@@ -98,37 +195,66 @@ pub struct Pass {
 impl Governor for Governed {
     type Pass = Pass;
 
-    fn admit(&mut self, workload: usize, now: Nanos, kind: Kind) -> Option<Pass> {
-        let now = Nanos(now.0 + BOOT.0);
+    fn admit(&mut self, workload: usize, this: &Try) -> Option<Pass> {
+        let now = Nanos(this.now.0 + BOOT.0);
         let random = self.random.bits();
+        self.hear(workload, now);
+        let params = self.setup.params;
         let ledgers = self.ledgers(workload);
-        let evidence = match (self.knowledge, kind) {
-            (Knowledge::Exact, Kind::Retry) => Evidence::Exact,
-            (Knowledge::Exact, Kind::First) => Evidence::None,
+        let evidence = match (self.setup.knowledge, this.number) {
+            (Knowledge::Exact, 1..) => Evidence::Exact,
+            (Knowledge::Exact, 0) => Evidence::None,
             (Knowledge::Guessed, _) => {
                 let claims = &ledgers.endpoint.claims;
-                if claims.claim(now.stamp(), self.params.evidence()) {
+                if claims.claim(now.stamp(), params.evidence()) {
                     Evidence::Inferred
                 } else {
                     Evidence::None
                 }
             }
         };
-        let attempt = Attempt::connect(now, workload as u64 + 1, evidence, random);
-        let probe = match judge::attempt(&self.params, &attempt, &ledgers, &Orders::default()) {
+        let repeat = Repeat {
+            age: Millis(this.now.since(this.since).0 / 1_000_000),
+            number: this.number + 1,
+            about: 0,
+        };
+        let attempt = Attempt {
+            barred: rules::refuse(&params, evidence, &repeat),
+            ..Attempt::connect(now, workload as u64 + 1, evidence, random)
+        };
+        let decision = judge::attempt(&params, &attempt, &ledgers, &Orders::default());
+        self.guessed(this, evidence);
+        let probe = match decision {
             Decision::Go | Decision::Watch | Decision::WouldDeny(_) => None,
             Decision::Probe(ticket) => Some(ticket),
             Decision::Deny(_) => return None,
         };
+        if probe.is_some() {
+            let second = second(now);
+            let probes = &mut self.trace.probes;
+            probes.resize((second + 1).max(probes.len()), 0);
+            probes[second] += 1;
+        }
         Some(Pass {
             entered: now,
             probe,
         })
     }
 
+    fn delay(&mut self, attempt: &Try) -> Nanos {
+        match (self.setup.pacing, attempt.number) {
+            (Pacing::On, 1..) => {
+                let range = u64::from(self.setup.params.pacing_delay) * 1_000_000;
+                Nanos((u64::from(self.random.bits()) * range) >> 32)
+            }
+            _ => Nanos(0),
+        }
+    }
+
     fn settle(&mut self, workload: usize, pass: Pass, end: End) {
+        let now = Nanos(end.now.0 + BOOT.0);
         let ending = Ending {
-            now: Nanos(end.now.0 + BOOT.0),
+            now,
             entered: pass.entered,
             latency: end.latency.micros(),
             level: Level::Exchange,
@@ -139,9 +265,10 @@ impl Governor for Governed {
             audited: Audited::Admitted,
             random: self.random.bits(),
         };
-        let settled = settle(&self.params, &ending, &self.ledgers(workload));
-        if settled.moved == Move::Tripped {
-            self.trips += 1;
+        let settled = settle(&self.setup.params, &ending, &self.ledgers(workload));
+        if settled.moved == Move::Closed {
+            self.proof.found(now);
         }
+        self.moved(now, settled.moved);
     }
 }

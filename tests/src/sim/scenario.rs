@@ -18,7 +18,8 @@ pub struct Scenario {
     /// Successes per second that are possible then; `None`: the share of
     /// backends that work decides.
     pub possible: Option<f64>,
-    build: fn(&mut Random) -> World,
+    /// Who calls whom.
+    pub world: fn(&mut Random) -> World,
 }
 
 /// From one second to before another.
@@ -43,7 +44,7 @@ impl Scenario {
             title: "5 s stall at 80 % load, 3 retries",
             judged: Seconds(25, 58),
             possible: Some(800.0),
-            build: |random| {
+            world: |random| {
                 queue(random, 800.0, 60, |t| {
                     if (20.0..25.0).contains(&t) {
                         0.0
@@ -58,14 +59,14 @@ impl Scenario {
             title: "1.2x overload, 3 retries",
             judged: Seconds(10, 48),
             possible: Some(1_000.0),
-            build: |random| queue(random, 1_200.0, 50, |_| 1_000.0),
+            world: |random| queue(random, 1_200.0, 50, |_| 1_000.0),
         },
         Self {
             name: "degraded",
             title: "60 % capacity at 80 % load, 3 retries",
             judged: Seconds(26, 78),
             possible: Some(600.0),
-            build: |random| {
+            world: |random| {
                 queue(random, 800.0, 80, |t| {
                     if (20.0..80.0).contains(&t) {
                         600.0
@@ -80,7 +81,7 @@ impl Scenario {
             title: "1 of 3 backends hangs, 300/s, no retries",
             judged: Seconds(25, 78),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let backends = vec![
                     Backend::quick(),
                     Backend::quick(),
@@ -99,7 +100,7 @@ impl Scenario {
             title: "latency 6 -> 60 ms, nothing fails, 300/s",
             judged: Seconds(25, 78),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let latency = |t: f64, _, random: &mut Random| {
                     (if t >= 20.0 { 0.06 } else { 0.006 }) * random.between(0.8, 1.2)
                 };
@@ -116,14 +117,14 @@ impl Scenario {
             title: "200 long polls + 400/s short calls, which hang for 1.5 s",
             judged: Seconds(32, 60),
             possible: None,
-            build: long_polls,
+            world: long_polls,
         },
         Self {
             name: "half-refused",
             title: "1 of 2 backends refuses, 20/s, no retries",
             judged: Seconds(0, 148),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let backends = vec![
                     Backend::quick(),
                     Backend::quick().that(from(0.0, Mode::Refuse)),
@@ -141,7 +142,7 @@ impl Scenario {
             title: "2 of 3 backends refuse, 300/s, no retries",
             judged: Seconds(0, 78),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let refuses = || Backend::quick().that(from(0.0, Mode::Refuse));
                 World::single(
                     80,
@@ -156,7 +157,7 @@ impl Scenario {
             title: "250 nodes call one service, 5 s stall at 80 % load",
             judged: Seconds(25, 68),
             possible: Some(800.0),
-            build: |random| {
+            world: |random| {
                 let workloads = (0..250).map(|node| Workload {
                     node,
                     arrivals: poisson(random, 800.0 / 250.0, 0.0, 70.0),
@@ -181,7 +182,7 @@ impl Scenario {
             title: "everything is refused for 90 s, 60/s, no retries",
             judged: Seconds(110, 200),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let backend = Backend::quick().that(during(20.0, 110.0, Mode::Refuse));
                 World::single(
                     240,
@@ -196,7 +197,7 @@ impl Scenario {
             title: "one workload is refused for ever (100/s), another for 10 s (50/s)",
             judged: Seconds(30, 118),
             possible: None,
-            build: |random| World {
+            world: |random| World {
                 seconds: 120,
                 workloads: vec![
                     Workload {
@@ -223,7 +224,7 @@ impl Scenario {
             title: "1 of 3 backends refuses, 1,000/s, callers never retry",
             judged: Seconds(31, 58),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let backends = vec![
                     Backend::quick(),
                     Backend::quick(),
@@ -242,7 +243,7 @@ impl Scenario {
             title: "30 % fail, 1,000/s, 3 retries",
             judged: Seconds(22, 58),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let backend = Backend::quick().that(failing(20.0, 0.3));
                 World::single(
                     60,
@@ -257,7 +258,7 @@ impl Scenario {
             title: "50 nodes x 20/s, 60 % fail, 3 retries",
             judged: Seconds(20, 58),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let workloads = (0..50).map(|node| Workload {
                     node,
                     arrivals: poisson(random, 20.0, 0.0, 60.0),
@@ -276,7 +277,7 @@ impl Scenario {
             title: "2 workloads always fail (50/s, 3 retries), 20 healthy ones (10/s, 1) have 5 % blips",
             judged: Seconds(30, 118),
             possible: None,
-            build: |random| {
+            world: |random| {
                 let workloads = (0..22).map(|which| {
                     let (rate, backend, retries) = if which < HEALTHY {
                         (10.0, 0, 1)
@@ -320,7 +321,7 @@ impl Scenario {
 
     /// Runs it under a law.
     pub fn run(&self, law: Law, seed: u64) -> Report {
-        let world = (self.build)(&mut Random::new(seed));
+        let world = (self.world)(&mut Random::new(seed));
         simulate(&world, law, seed)
     }
 }

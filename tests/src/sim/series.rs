@@ -82,13 +82,56 @@ impl Series {
     }
 }
 
+/// Length of a slot of [`Report::slots`], seconds.
+pub const SLOT: f64 = 0.05;
+
 /// What a run gives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Of all workloads.
     pub all: Series,
     /// Of each workload, in the order of the world's.
     pub workloads: Vec<Series>,
+    /// Attempts that reached the network, per [`SLOT`].
+    pub slots: Vec<u32>,
+    /// How long operations took that succeeded on a retry, seconds.
+    pub rescued: Vec<f32>,
+    /// What the governors did.
+    pub governors: Trace,
+}
+
+/// What the governors of a run did, by second; empty where there are none.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Probes sent.
+    pub probes: Vec<u32>,
+    /// Breakers that were not closed at the end of it.
+    pub open: Vec<u32>,
+    /// Retries that were taken for retries, first tries that were, retries that
+    /// were not: where it is guessed.
+    pub guesses: [u64; 3],
+}
+
+impl Trace {
+    /// Of those that were taken for retries, the share that were.
+    pub fn precision(&self) -> f64 {
+        let [right, wrong, _] = self.guesses;
+        ratio(right as f64, (right + wrong) as f64)
+    }
+
+    /// Of the retries, the share that was taken for such.
+    pub fn recall(&self) -> f64 {
+        let [right, _, missed] = self.guesses;
+        ratio(right as f64, (right + missed) as f64)
+    }
+}
+
+impl Report {
+    /// The most attempts of any [`SLOT`] that reached the network.
+    pub fn peak_slot(&self, from: f64, until: f64) -> u32 {
+        let slots = (from / SLOT) as usize..(until / SLOT) as usize;
+        self.slots[slots].iter().copied().max().unwrap_or(0)
+    }
 }
 
 fn sum(counts: &[u32], seconds: &Range<usize>) -> f64 {

@@ -8,7 +8,7 @@ use governor_core::order::Kind;
 use governor_core::units::Nanos;
 use governor_core::verdict::Outcome;
 
-use super::engine::{End, Governor};
+use super::engine::{End, Governor, Try};
 
 const WINDOW: Nanos = Nanos::from_secs(10);
 const RESERVE: f64 = 100.0;
@@ -39,8 +39,9 @@ fn trim(times: &mut VecDeque<Nanos>, now: Nanos) -> f64 {
 impl Governor for SharedRatio {
     type Pass = ();
 
-    fn admit(&mut self, workload: usize, now: Nanos, kind: Kind) -> Option<()> {
-        if kind == Kind::First {
+    fn admit(&mut self, workload: usize, attempt: &Try) -> Option<()> {
+        let now = attempt.now;
+        if attempt.kind() == Kind::First {
             return Some(());
         }
         let allowance = 0.1 * trim(&mut self.successes, now) + RESERVE;

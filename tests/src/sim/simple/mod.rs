@@ -8,14 +8,13 @@ mod limiter;
 use std::collections::VecDeque;
 
 use governor_core::order::Kind;
-use governor_core::units::Nanos;
 use governor_core::verdict::Outcome;
 
 pub use breaker::{Breaking, Probing};
 pub use budget::Budgeting;
 pub use limiter::{Limiting, Wakes};
 
-use super::engine::{End, Governor};
+use super::engine::{End, Governor, Try};
 use super::world::{Random, as_seconds};
 use breaker::{Breaker, Gate, Schedule};
 use budget::Budget;
@@ -161,9 +160,9 @@ impl Simple {
 impl Governor for Simple {
     type Pass = Pass;
 
-    fn admit(&mut self, workload: usize, now: Nanos, kind: Kind) -> Option<Pass> {
-        let time = as_seconds(now);
-        let pass = self.judge(workload, time, kind);
+    fn admit(&mut self, workload: usize, attempt: &Try) -> Option<Pass> {
+        let time = as_seconds(attempt.now);
+        let pass = self.judge(workload, time, attempt.kind());
         if pass.is_none() && self.rules.evidence == Evidence::RenewedByDenials {
             self.callers[workload].claims.push_back(time);
         }
