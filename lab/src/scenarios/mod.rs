@@ -2,6 +2,7 @@
 
 mod blip;
 mod cold_restart;
+mod many_nodes;
 mod overload;
 mod retries_off;
 
@@ -13,4 +14,5 @@ pub const ALL: &[Scenario] = &[
     blip::SCENARIO,
     cold_restart::SCENARIO,
     retries_off::SCENARIO,
+    many_nodes::SCENARIO,
 ];
