@@ -38,7 +38,7 @@ pub struct Percent(pub u8);
 impl Percent {
     /// Scatters the share over numbered things: of any hundred in a row exactly so many are drawn,
     /// in an order (37 generates the residues of 100) that no caller's rhythm follows.
-    fn draws(self, number: usize) -> bool {
+    pub(crate) fn draws(self, number: usize) -> bool {
         number * 37 % 100 < usize::from(self.0)
     }
 }

@@ -5,55 +5,46 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Parser;
-use governor_tests::service::backend::Backend;
+use governor_tests::service::backend::{Asking, Backend};
 use governor_tests::service::capacity::Capacity;
-use governor_tests::service::front::{self, Front};
-use governor_tests::service::order::{Mood, Order};
+use governor_tests::service::front::Front;
+use governor_tests::service::order;
 use governor_tests::service::queue::Queue;
-use governor_tests::service::told::Counts;
+use governor_tests::service::told::{self, Counts};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::sync::watch;
+use tokio::select;
 use tokio::task::LocalSet;
-use tokio::time::Instant;
 
-/// Answers HTTP from one queue, first come, first served, at a fixed capacity. Obeys orders, one a
-/// line, on standard input and ends with it; prints what it received every 50 ms.
+/// What of its capacity a service has that was told to be cold, percent.
+const COLD: u8 = 20;
+
+/// Answers HTTP from one queue, first come, first served, at a fixed capacity. Prints what it received
+/// every 50 ms. Obeys orders, one a line, on standard input and ends with it.
+///
+/// Orders: serve, stall, slow FACTOR, refuse, status CODE [PERCENT], hang [PERCENT], capacity PER_SECOND,
+/// cold. With `serve` all is well again; capacity and cold stay.
 #[derive(Parser)]
 struct Cli {
     /// Where to listen.
-    #[arg(long)]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Requests it can answer per second.
-    #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "PER_SECOND", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     capacity: u32,
-    /// What of the capacity it has when it starts, percent.
-    #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = clap::value_parser!(u8).range(1..=100))]
-    cold: u8,
-    /// How long it takes to warm up.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
+    /// Starts cold, with so much of its capacity [default: warm; after the order `cold`: 20].
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    cold: Option<u8>,
+    /// How much work makes it warm.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     warm: Duration,
-    /// The layer below: each request asks it before it is answered.
-    #[arg(long, value_name = "ADDRESS")]
-    backend: Option<SocketAddr>,
-    /// How it names itself to the layer below.
-    #[arg(long, default_value = "service")]
-    name: String,
-    /// Tries at the layer below, the first included.
-    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
-    tries: u32,
-    /// Wait before each try after the first.
-    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = humantime::parse_duration)]
-    delay: Duration,
-    /// Patience with the layer below.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
-    backend_timeout: Duration,
+    #[command(flatten)]
+    asking: Asking,
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -63,52 +54,45 @@ fn main() -> ExitCode {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn run(cli: &Cli) -> Result<()> {
+async fn run(cli: Cli) -> Result<()> {
     allow_open_files()?;
-    let capacity = Capacity {
-        full: f64::from(cli.capacity),
-        cold: f64::from(cli.cold) / 100.0,
-        warm: cli.warm,
-        slowed: 1.0,
-        since: Instant::now(),
-    };
-    let backend = cli.backend.map(|address| {
-        Backend::new(
-            &cli.name,
-            address,
-            cli.backend_timeout,
-            cli.tries,
-            cli.delay,
-        )
-    });
-    let front = Rc::new(Front {
-        address: cli.listen,
-        queue: Queue::new(capacity),
-        counts: Counts::told_on_stdout(),
-        backend,
-    });
-    let (mood, moods) = watch::channel(Mood::Serve);
+    let share = f64::from(cli.cold.unwrap_or(COLD)) / 100.0;
+    let mut capacity = Capacity::new(cli.capacity.into(), share, cli.warm);
+    if cli.cold.is_some() {
+        capacity.cool();
+    }
+    let (counts, slots) = Counts::new();
+    let front = Rc::new(Front::new(
+        cli.listen,
+        Queue::new(capacity),
+        counts,
+        Backend::new(cli.asking),
+    ));
+    let printer = told::print(slots);
     let tasks = LocalSet::new();
-    tasks
-        .run_until(async {
-            tokio::select! {
-                ended = obey(&front, &mood) => ended,
-                ended = front::listen(Rc::clone(&front), moods) => ended,
-                () = front.queue.work(&front.counts) => Ok(()),
-                () = front.counts.tick() => Ok(()),
-            }
-        })
-        .await
+    let service = async {
+        select! {
+            // It listens before it tells anything: who starts it waits for that.
+            biased;
+            ended = Rc::clone(&front).listen() => ended,
+            ended = obey(&front) => ended,
+            () = front.queue.work(&front.counts) => Ok(()),
+            ended = front.counts.tell() => ended,
+        }
+    };
+    tasks.run_until(service).await?;
+    // Its connections hold the service until they are gone.
+    drop(tasks);
+    let front = Rc::into_inner(front).context("a connection is still served")?;
+    front.counts.finish();
+    let printed = printer.join().map_err(|_| anyhow!("the printer died"))?;
+    printed.context("cannot print")
 }
 
-async fn obey(front: &Front, mood: &watch::Sender<Mood>) -> Result<()> {
-    let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    while let Some(line) = orders.next_line().await? {
-        let order: Order = line.parse()?;
-        front.queue.obey(order);
-        if let Order::Mood(now) = order {
-            mood.send_replace(now);
-        }
+async fn obey(front: &Front) -> Result<()> {
+    let mut orders = order::given();
+    while let Some(order) = orders.recv().await {
+        front.queue.obey(order?);
     }
     Ok(())
 }
@@ -116,5 +100,5 @@ async fn obey(front: &Front, mood: &watch::Sender<Mood>) -> Result<()> {
 /// A herd of ten thousand holds as many connections; a login allows 1,024 files.
 fn allow_open_files() -> Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("limit of open files")?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("limit of open files")
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of open files")
 }

@@ -1,38 +1,53 @@
-//! How fast the service works: by its capacity, cold or warm, and by what slows it.
+//! How much the service can do: as much as it was given, less while it is cold.
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-/// Requests per second over time.
+/// Requests per second, which grow while it works.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
-    /// Warm, per second.
-    pub full: f64,
-    /// What of it a cold service can do, 0..1.
-    pub cold: f64,
-    /// How long it takes to warm up; the growth is linear.
-    pub warm: Duration,
-    /// How many times slower it is than it could be.
-    pub slowed: f64,
-    /// Since when it warms up.
-    pub since: Instant,
+    full: f64,
+    /// What of it a cold service has, 0..1.
+    cold: f64,
+    /// How much work makes it warm.
+    warm: Duration,
+    /// Work since it was cold.
+    worked: Duration,
 }
 
 impl Capacity {
-    /// Per second at this moment.
-    pub fn at(&self, now: Instant) -> f64 {
-        let age = now.saturating_duration_since(self.since).as_secs_f64();
-        let grown = match self.warm.as_secs_f64() {
-            0.0 => 1.0,
-            warm => (age / warm).min(1.0),
-        };
-        self.full * (self.cold + (1.0 - self.cold) * grown) / self.slowed
+    /// A warm service that can do `full` a second. Were it cold, it could do the `cold` share (0..1)
+    /// of that, and would be warm after working for `warm`.
+    pub fn new(full: f64, cold: f64, warm: Duration) -> Self {
+        Self {
+            full,
+            cold,
+            warm,
+            worked: warm,
+        }
     }
 
-    /// What one request takes at this moment.
-    pub fn one(&self, now: Instant) -> Duration {
-        Duration::from_secs_f64(1.0 / self.at(now))
+    /// Per second, now.
+    pub fn rate(&self) -> f64 {
+        let grown = match self.warm.as_secs_f64() {
+            0.0 => 1.0,
+            warm => (self.worked.as_secs_f64() / warm).min(1.0),
+        };
+        self.full * (self.cold + (1.0 - self.cold) * grown)
+    }
+
+    /// It worked for so long: what it works on makes it warm. Idle time does not, as no cache fills then.
+    pub fn worked(&mut self, time: Duration) {
+        self.worked = self.worked.saturating_add(time).min(self.warm);
+    }
+
+    /// Its caches are gone.
+    pub fn cool(&mut self) {
+        self.worked = Duration::ZERO;
+    }
+
+    /// It has more machines, or fewer.
+    pub fn resize(&mut self, full: f64) {
+        self.full = full;
     }
 }
 
@@ -40,18 +55,26 @@ impl Capacity {
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
-    fn a_cold_service_warms_up_to_its_whole_capacity() {
-        let since = Instant::now();
-        let cold = Capacity {
-            full: 1_000.0,
-            cold: 0.2,
-            warm: Duration::from_secs(10),
-            slowed: 1.0,
-            since,
-        };
-        let at = |seconds| cold.at(since + Duration::from_secs(seconds)).round();
-        assert_eq!([0, 5, 10, 60].map(at), [200.0, 600.0, 1_000.0, 1_000.0]);
-        assert_eq!(cold.one(since), Duration::from_millis(5));
+    fn a_cold_service_warms_up_by_its_work_to_its_whole_capacity() {
+        let mut capacity = Capacity::new(1_000.0, 0.25, 10 * SECOND);
+        assert_eq!(capacity.rate(), 1_000.0);
+        capacity.cool();
+        assert_eq!(capacity.rate(), 250.0);
+        capacity.worked(5 * SECOND);
+        assert_eq!(capacity.rate(), 625.0);
+        capacity.worked(60 * SECOND);
+        assert_eq!(capacity.rate(), 1_000.0);
+        capacity.resize(2_000.0);
+        assert_eq!(capacity.rate(), 2_000.0);
+    }
+
+    #[test]
+    fn one_that_needs_no_warming_is_never_cold() {
+        let mut capacity = Capacity::new(1_000.0, 0.2, Duration::ZERO);
+        capacity.cool();
+        assert_eq!(capacity.rate(), 1_000.0);
     }
 }

@@ -1,171 +1,129 @@
-//! The port, and what comes in.
+//! The port.
 
+use std::cell::Cell;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::select;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 use super::backend::Backend;
+use super::connection;
 use super::order::Mood;
 use super::queue::Queue;
 use super::told::Counts;
-use crate::storm::wire;
+use crate::server::Percent;
 
 /// A storm must not fill it; the kernel takes less where `net.core.somaxconn` is less.
 const BACKLOG: u32 = 16_384;
-/// Longer requests are no part of a storm.
-const MAX_REQUEST: usize = 64 * 1024;
+/// How long it accepts nothing when it can not have more open files: who comes waits in the backlog.
+const FULL_FOR: Duration = Duration::from_millis(10);
 
 /// All that a connection needs.
 #[derive(Debug)]
 pub struct Front {
-    /// Where it listens.
-    pub address: SocketAddr,
+    address: SocketAddr,
     /// The queue.
     pub queue: Queue,
     /// What is counted.
     pub counts: Counts,
     /// The layer below, where there is one.
     pub backend: Option<Backend>,
+    numbered: Cell<usize>,
 }
 
-/// Listens while the mood is not to refuse; `moods` tells when it changes.
-pub async fn listen(front: Rc<Front>, mut moods: watch::Receiver<Mood>) -> Result<()> {
-    loop {
-        if *moods.borrow_and_update() == Mood::Refuse {
-            moods.changed().await.context("nobody gives orders")?;
-            continue;
+impl Front {
+    /// A service that is to listen at `address`.
+    pub fn new(
+        address: SocketAddr,
+        queue: Queue,
+        counts: Counts,
+        backend: Option<Backend>,
+    ) -> Self {
+        Self {
+            address,
+            queue,
+            counts,
+            backend,
+            numbered: Cell::new(0),
         }
-        let listener =
-            bind(front.address).with_context(|| format!("listen on {}", front.address))?;
-        // What is open goes with this sender, as with a process.
+    }
+
+    /// Whether the next request is one of a share.
+    pub fn draws(&self, share: Percent) -> bool {
+        let number = self.numbered.get();
+        self.numbered.set(number.wrapping_add(1));
+        share.draws(number)
+    }
+
+    /// Listens, except while it is to refuse.
+    pub async fn listen(self: Rc<Self>) -> Result<()> {
+        let mut moods = self.queue.moods();
+        loop {
+            let serves = moods.wait_for(|mood| *mood != Mood::Refuse);
+            serves.await.context("nobody gives orders")?;
+            let listener =
+                bind(self.address).with_context(|| format!("cannot listen on {}", self.address))?;
+            select! {
+                failed = Rc::clone(&self).accept(listener) => failed?,
+                refuses = moods.wait_for(|mood| *mood == Mood::Refuse) => {
+                    refuses.context("nobody gives orders")?;
+                }
+            }
+        }
+    }
+
+    /// Accepts until it is dropped, and all that it accepted goes with it, as with a process.
+    async fn accept(self: Rc<Self>, listener: TcpListener) -> Result<()> {
         let alive = watch::Sender::new(());
         loop {
-            tokio::select! {
-                accepted = listener.accept() => {
-                    // An aborted handshake, or too many files for a moment: the caller's affair.
-                    let Ok((stream, _)) = accepted else { continue };
-                    let (front, mut dead) = (Rc::clone(&front), alive.subscribe());
-                    spawn_local(async move {
-                        tokio::select! {
-                            () = serve(stream, &front) => {}
-                            _ = dead.changed() => {}
-                        }
-                    });
+            let (stream, _) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) if is_the_callers(&error) => continue,
+                Err(error) if is_full(&error) => {
+                    sleep(FULL_FOR).await;
+                    continue;
                 }
-                changed = moods.changed() => {
-                    changed.context("nobody gives orders")?;
-                    if *moods.borrow_and_update() == Mood::Refuse {
-                        break;
-                    }
+                Err(error) => return Err(error).context("accept"),
+            };
+            let (front, mut dead) = (Rc::clone(&self), alive.subscribe());
+            spawn_local(async move {
+                select! {
+                    // The caller may have gone or reset: for a service that is no error.
+                    _ = connection::serve(stream, &front) => {}
+                    _ = dead.changed() => {}
                 }
-            }
+            });
         }
     }
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener> {
-    let socket = TcpSocket::new_v4()?;
+/// A handshake that came to nothing.
+fn is_the_callers(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// The limit of open files is reached.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Else closed connections in TIME_WAIT would keep the port from coming back.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    Ok(socket.listen(BACKLOG)?)
-}
-
-/// One connection to its end.
-async fn serve(mut stream: TcpStream, front: &Front) {
-    let mut heard = Vec::new();
-    while let Some(request) = hear(&mut stream, &mut heard).await {
-        front.counts.came(&request.caller, &request.target);
-        let status = match front.queue.mood() {
-            Mood::Status(status, share) if front.queue.draws(share) => Some(status),
-            Mood::Hang(share) if front.queue.draws(share) => {
-                // Until the caller has had enough.
-                while matches!(stream.read(&mut [0; 256]).await, Ok(1..)) {}
-                return;
-            }
-            _ => None,
-        };
-        let status = match status {
-            Some(status) => status,
-            None => {
-                front.queue.pass().await;
-                match &front.backend {
-                    Some(backend) => backend.ask(&request.target, &front.counts).await,
-                    None => 200,
-                }
-            }
-        };
-        if !is_awaited(&stream) {
-            front.counts.count(|slot| slot.wasted += 1);
-            return;
-        }
-        let ending = if request.is_last {
-            "Connection: close\r\n"
-        } else {
-            ""
-        };
-        let answer = format!("HTTP/1.1 {status} {status}\r\nContent-Length: 3\r\n{ending}\r\nok\n");
-        let sent = stream.write_all(answer.as_bytes()).await;
-        front.counts.count(|slot| match (sent.is_ok(), status) {
-            (true, ..400) => slot.answered += 1,
-            (true, _) => slot.failed += 1,
-            (false, _) => slot.wasted += 1,
-        });
-        if sent.is_err() || request.is_last {
-            return;
-        }
-    }
-}
-
-/// What the service looks at in a request.
-struct Request {
-    target: String,
-    caller: String,
-    is_last: bool,
-}
-
-/// The next whole request; `None` at the end of the connection.
-async fn hear(stream: &mut TcpStream, heard: &mut Vec<u8>) -> Option<Request> {
-    loop {
-        if let Some(length) = wire::http_request_length(heard) {
-            let request = read(heard);
-            heard.drain(..length);
-            return request;
-        }
-        if heard.len() > MAX_REQUEST || !matches!(stream.read_buf(heard).await, Ok(1..)) {
-            return None;
-        }
-    }
-}
-
-fn read(head: &[u8]) -> Option<Request> {
-    let mut headers = [httparse::EMPTY_HEADER; 64];
-    let mut request = httparse::Request::new(&mut headers);
-    request.parse(head).ok()?;
-    let value = |name: &str| {
-        let header = request
-            .headers
-            .iter()
-            .find(|it| it.name.eq_ignore_ascii_case(name))?;
-        str::from_utf8(header.value).ok()
-    };
-    Some(Request {
-        target: request.path?.to_owned(),
-        caller: value("user-agent").unwrap_or("unnamed").to_owned(),
-        is_last: value("connection").is_some_and(|it| it.eq_ignore_ascii_case("close")),
-    })
-}
-
-/// A caller who has closed reads as the end of the stream.
-fn is_awaited(stream: &TcpStream) -> bool {
-    let mut more = [0];
-    match stream.try_read(&mut more) {
-        Ok(0) => false,
-        Ok(_) => true,
-        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
-    }
+    socket.listen(BACKLOG)
 }

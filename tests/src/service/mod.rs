@@ -6,21 +6,29 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`capacity`] | how fast it works: cold, warm, slowed |
+//! | [`capacity`] | how fast it works: cold, or warm |
 //! | [`order`] | the fault switch: what its standard input says |
-//! | [`told`] | what it counts, in slots of 50 ms |
+//! | [`slot`] | what happened in 50 ms |
+//! | [`told`] | who counts that, and tells it |
+//! | [`repeats`] | which requests came before |
 //! | [`queue`] | the queue and who works it off |
-//! | [`front`] | the port, and what comes in |
+//! | [`front`] | the port |
+//! | [`connection`] | what becomes of the requests on a connection |
+//! | [`request`] | what a request says |
 //! | [`backend`] | what it asks of the layer below |
 //! | [`guard`] | the harness's hold on a running one |
 
 pub mod backend;
 pub mod capacity;
+pub mod connection;
 pub mod front;
 pub mod guard;
 pub mod order;
 pub mod queue;
+pub mod repeats;
+pub mod request;
+pub mod slot;
 pub mod told;
 
 pub use guard::Service;
-pub use told::Slot;
+pub use slot::Slot;

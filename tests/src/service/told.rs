@@ -1,156 +1,164 @@
-//! What the service counts, and tells a line of JSON at a time: slots of 50 ms.
+//! Who counts what happens, and tells it: a line of JSON every 50 ms.
 
-use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, HashSet};
-use std::hash::{Hash, Hasher};
-use std::io::Write;
-use std::sync::mpsc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use anyhow::{Result, bail};
+use tokio::time::sleep;
 
+use super::repeats::Repeats;
+use super::slot::{self, Slot};
 use crate::storm::report::monotonic_micros;
 
-/// Length of a slot, microseconds.
-pub const SLOT: u64 = 50_000;
-/// A target that comes again within one to two of these is a repeat, microseconds.
-const REMEMBERED: u64 = 30_000_000;
-
-/// What happened in 50 ms.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Slot {
-    /// Its beginning, microseconds of CLOCK_MONOTONIC: a multiple of [`SLOT`].
-    pub t: u64,
-    /// Requests that came in, by caller (`User-Agent`).
-    pub arrived: BTreeMap<String, u32>,
-    /// Of those, requests for a target that came before, in the last half minute at least.
-    pub repeats: u32,
-    /// Requests that were worked off and answered to somebody.
-    pub answered: u32,
-    /// Requests that were answered with an error.
-    pub failed: u32,
-    /// Requests that were worked off for a caller who had left.
-    pub wasted: u32,
-    /// Tries at the backend, and those of them that were first.
-    pub called: u32,
-    /// See [`Slot::called`].
-    pub called_first: u32,
-    /// Requests in the queue at the end of the slot.
-    pub waiting: u32,
-    /// What the service could do, per second.
-    pub capacity: f64,
-}
-
-impl Slot {
-    /// Requests that came in, of whomever.
-    pub fn came(&self) -> u32 {
-        self.arrived.values().sum()
-    }
-}
-
-/// Where everything is counted.
+/// Where everything is counted, each in the slot of the moment it happens.
 #[derive(Debug)]
 pub struct Counts {
-    inner: Mutex<Inner>,
-    lines: mpsc::Sender<Slot>,
+    now: RefCell<Slot>,
+    seen: RefCell<Repeats>,
+    over: Sender<Slot>,
 }
 
-#[derive(Debug, Default)]
-struct Inner {
-    slot: Slot,
-    waiting: u32,
-    capacity: f64,
-    seen: HashSet<u64>,
-    seen_before: HashSet<u64>,
-    turned: u64,
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was worked off and answered.
+    Answered,
+    /// It got an error, or no answer.
+    Failed,
+    /// It was worked off for nobody.
+    Wasted,
+}
+
+/// A request that came in and waits. One that is dropped without an end has failed.
+#[derive(Debug)]
+pub struct Arrival<'a> {
+    counts: &'a Counts,
+    end: End,
 }
 
 impl Counts {
-    /// Counts that are told on standard output by a thread of their own: a reader that is slow
-    /// does not slow the service.
-    pub fn told_on_stdout() -> Self {
-        let (lines, told) = mpsc::channel::<Slot>();
-        thread::spawn(move || {
-            let mut out = std::io::stdout().lock();
-            for slot in told {
-                // Whoever does not read any more does not want to know.
-                let _ = serde_json::to_writer(&mut out, &slot);
-                let _ = out.write_all(b"\n").and_then(|()| out.flush());
+    /// Counts, and where the slots come out that are over.
+    pub fn new() -> (Self, Receiver<Slot>) {
+        let (over, slots) = mpsc::channel();
+        let counts = Self {
+            now: RefCell::new(Slot::at(monotonic_micros())),
+            seen: RefCell::default(),
+            over,
+        };
+        (counts, slots)
+    }
+
+    /// Changes the slot of this moment. False when nobody takes those that are over.
+    pub fn count(&self, change: impl FnOnce(&mut Slot)) -> bool {
+        let mut slot = self.now.borrow_mut();
+        let now = monotonic_micros();
+        let mut is_heard = true;
+        while let Some(over) = slot.over(now) {
+            is_heard &= self.over.send(over).is_ok();
+        }
+        change(&mut slot);
+        is_heard
+    }
+
+    /// A request comes in.
+    pub fn comes(&self, caller: &str, target: &str) -> Arrival<'_> {
+        let is_repeat = self
+            .seen
+            .borrow_mut()
+            .is_one(caller, target, monotonic_micros());
+        self.count(|slot| {
+            slot.comes(caller);
+            slot.repeats += u64::from(is_repeat);
+        });
+        Arrival {
+            counts: self,
+            end: End::Failed,
+        }
+    }
+
+    /// Tells slots when they are over, also where nothing happens. Ends when nobody listens.
+    pub async fn tell(&self) -> Result<()> {
+        while self.count(|_| {}) {
+            let left = slot::LENGTH - monotonic_micros() % slot::LENGTH;
+            sleep(Duration::from_micros(left)).await;
+        }
+        bail!("nobody reads what it tells")
+    }
+
+    /// The last slot, as far as it came.
+    pub fn finish(self) {
+        self.count(|_| {});
+        // Fails where nobody listens.
+        let _ = self.over.send(self.now.take());
+    }
+}
+
+impl Arrival<'_> {
+    /// This became of it.
+    pub fn ends(mut self, end: End) {
+        self.end = end;
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.counts.count(|slot| {
+            slot.waiting -= 1;
+            match self.end {
+                End::Answered => slot.answered += 1,
+                End::Failed => slot.failed += 1,
+                End::Wasted => slot.wasted += 1,
             }
         });
-        let now = monotonic_micros();
-        let inner = Inner {
-            slot: Slot {
-                t: now - now % SLOT,
-                ..Slot::default()
-            },
-            turned: now,
-            ..Inner::default()
-        };
-        Self {
-            inner: Mutex::new(inner),
-            lines,
-        }
     }
+}
 
-    /// Changes the slot of this moment; the ones before are told.
-    pub fn count(&self, change: impl FnOnce(&mut Slot)) {
-        change(&mut self.now().slot);
-    }
+/// Prints slots on a thread of its own: a reader that is slow does not slow the service, and none of
+/// them is lost.
+pub fn print(slots: Receiver<Slot>) -> JoinHandle<io::Result<()>> {
+    thread::spawn(move || {
+        let mut out = io::stdout().lock();
+        slots.iter().try_for_each(|slot| {
+            serde_json::to_writer(&mut out, &slot)?;
+            out.write_all(b"\n")?;
+            out.flush()
+        })
+    })
+}
 
-    /// A request came in.
-    pub fn came(&self, caller: &str, target: &str) {
-        let mut hasher = DefaultHasher::new();
-        (caller, target).hash(&mut hasher);
-        let mut inner = self.now();
-        let target = hasher.finish();
-        let is_new = inner.seen.insert(target) && !inner.seen_before.contains(&target);
-        inner.slot.repeats += u32::from(!is_new);
-        match inner.slot.arrived.get_mut(caller) {
-            Some(count) => *count += 1,
-            None => {
-                inner.slot.arrived.insert(caller.to_owned(), 1);
-            }
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The queue is so long, the capacity so high.
-    pub fn set(&self, waiting: u32, capacity: f64) {
-        let mut inner = self.now();
-        inner.waiting = waiting;
-        inner.capacity = capacity;
-    }
-
-    /// Tells slots that are over though nothing happens.
-    pub async fn tick(&self) {
-        loop {
-            let now = monotonic_micros();
-            tokio::time::sleep(Duration::from_micros(SLOT - now % SLOT)).await;
-            drop(self.now());
-        }
-    }
-
-    fn now(&self) -> MutexGuard<'_, Inner> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = monotonic_micros();
-        while inner.slot.t + SLOT <= now {
-            let next = Slot {
-                t: inner.slot.t + SLOT,
-                ..Slot::default()
-            };
-            let mut over = std::mem::replace(&mut inner.slot, next);
-            over.waiting = inner.waiting;
-            over.capacity = inner.capacity;
-            // The reader is gone with the whole program only.
-            let _ = self.lines.send(over);
-        }
-        if now - inner.turned > REMEMBERED {
-            inner.turned = now;
-            inner.seen_before = std::mem::take(&mut inner.seen);
-        }
-        inner
+    #[test]
+    fn every_request_that_came_in_has_one_end() {
+        let (counts, slots) = Counts::new();
+        let (a, b, c) = (
+            counts.comes("x", "/1"),
+            counts.comes("x", "/1"),
+            counts.comes("y", "/1"),
+        );
+        let waits = counts.comes("y", "/2");
+        a.ends(End::Answered);
+        b.ends(End::Wasted);
+        drop(c);
+        std::mem::forget(waits);
+        counts.finish();
+        let all: Vec<_> = slots.iter().collect();
+        let sum = |of: fn(&Slot) -> u64| all.iter().map(of).sum::<u64>();
+        assert_eq!(
+            [
+                sum(Slot::came),
+                sum(|it| it.repeats),
+                sum(|it| it.answered),
+                sum(|it| it.failed),
+                sum(|it| it.wasted)
+            ],
+            [4, 1, 1, 1, 1]
+        );
+        assert_eq!(all.last().map(|last| last.waiting), Some(1));
     }
 }

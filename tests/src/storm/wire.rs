@@ -3,7 +3,7 @@
 use httparse::{EMPTY_HEADER, Header, Request, Response, Status};
 
 /// More headers than any client of a test sends.
-const MAX_HEADERS: usize = 100;
+pub(crate) const MAX_HEADERS: usize = 100;
 
 /// The length of the first whole HTTP request in `bytes`.
 pub fn http_request_length(bytes: &[u8]) -> Option<usize> {
@@ -56,7 +56,7 @@ pub fn line_length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The length of a message whose head is so long: with its body, of either framing.
-fn whole(bytes: &[u8], head: usize, headers: &[Header<'_>]) -> Option<usize> {
+pub(crate) fn whole(bytes: &[u8], head: usize, headers: &[Header<'_>]) -> Option<usize> {
     if says(headers, "transfer-encoding", "chunked") {
         return chunked(bytes, head);
     }
@@ -86,11 +86,11 @@ fn chunked(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-fn says(headers: &[Header<'_>], name: &str, word: &str) -> bool {
+pub(crate) fn says(headers: &[Header<'_>], name: &str, word: &str) -> bool {
     value(headers, name).is_some_and(|value| value.eq_ignore_ascii_case(word))
 }
 
-fn value<'h>(headers: &[Header<'h>], name: &str) -> Option<&'h str> {
+pub(crate) fn value<'h>(headers: &[Header<'h>], name: &str) -> Option<&'h str> {
     let found = headers
         .iter()
         .find(|header| header.name.eq_ignore_ascii_case(name))?;

@@ -1,5 +1,7 @@
 //! What the programs on the stage print, line by line.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
@@ -22,21 +24,53 @@ impl Micros {
     }
 }
 
-/// One line of `demo-service`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct ServiceLine {
+/// Length of a slot of the service.
+const SLOT: u64 = 50_000;
+
+/// One line of `storm-service`: what happened in a slot.
+#[derive(Deserialize)]
+struct Slot {
+    /// Its beginning.
+    t: Micros,
+    /// By caller.
+    arrived: BTreeMap<String, u64>,
+    wasted: u64,
+    waiting: u64,
+}
+
+/// The service's counts up to the end of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceCounts {
     t: Micros,
     arrived: u64,
     wasted: u64,
     waiting: u64,
 }
 
-impl ServiceLine {
-    /// Reads it.
-    pub fn parse(line: &str) -> Result<Self> {
-        serde_json::from_str(line).with_context(|| format!("the service said: {line}"))
-    }
+/// Adds up the lines of the service.
+#[derive(Debug, Default)]
+pub struct ServiceFeed {
+    arrived: u64,
+    wasted: u64,
+}
 
+impl ServiceFeed {
+    /// Reads the next line.
+    pub fn hear(&mut self, line: &str) -> Result<ServiceCounts> {
+        let slot: Slot =
+            serde_json::from_str(line).with_context(|| format!("the service said: {line}"))?;
+        self.arrived += slot.arrived.values().sum::<u64>();
+        self.wasted += slot.wasted;
+        Ok(ServiceCounts {
+            t: Micros(slot.t.0 + SLOT),
+            arrived: self.arrived,
+            wasted: self.wasted,
+            waiting: slot.waiting,
+        })
+    }
+}
+
+impl ServiceCounts {
     /// Placed in a scene that began at `start`.
     pub fn sample(&self, start: Micros) -> Sample {
         Sample {
@@ -161,10 +195,16 @@ mod tests {
     }
 
     #[test]
-    fn the_service_tells_its_counts() {
-        let line = r#"{"t":1500000,"arrived":9,"answered":6,"wasted":1,"waiting":2}"#;
-        let sample = ServiceLine::parse(line).unwrap().sample(Micros(1_000_000));
-        assert_eq!((sample.t, sample.arrived), (Seconds(0.5), 9));
+    fn the_slots_of_the_service_add_up() {
+        let lines = [
+            r#"{"t":1450000,"arrived":{"a":5},"wasted":0,"waiting":3,"capacity":200.0}"#,
+            r#"{"t":1500000,"arrived":{"a":1,"b":3},"wasted":1,"waiting":2,"capacity":200.0}"#,
+        ];
+        let mut feed = ServiceFeed::default();
+        let [_, last] = lines.map(|line| feed.hear(line).unwrap());
+        let sample = last.sample(Micros(1_000_000));
+        assert_eq!((sample.t, sample.arrived), (Seconds(0.55), 9));
         assert_eq!((sample.wasted, sample.waiting), (1, 2));
+        assert!(feed.hear("error: no").is_err());
     }
 }

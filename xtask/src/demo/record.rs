@@ -149,7 +149,7 @@ pub struct Governor {
 pub struct Scene {
     /// When the service stalled.
     pub stall: Span,
-    /// The service's counts, ten times a second.
+    /// The service's counts, twenty times a second.
     pub samples: Vec<Sample>,
     /// Every try of the legacy client.
     pub tries: Vec<Try>,

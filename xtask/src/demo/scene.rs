@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::{
-    feed::{CallerLine, CurlEnd, Micros, ServiceLine},
+    feed::{CallerLine, CurlEnd, Micros, ServiceCounts, ServiceFeed},
     record::{Curls, Governor, Plan, Scene, Seconds, Span},
     stage::Stage,
     view::View,
@@ -37,7 +37,7 @@ const STARTS_WITHIN: Seconds = Seconds(15.0);
 /// What a scene needs.
 #[derive(Debug)]
 pub struct Cast<'a> {
-    /// Where `demo-service`, `storm-client` and `retry-governor` are.
+    /// Where `storm-service`, `storm-client` and `retry-governor` are.
     pub programs: &'a Path,
     /// Where the governor writes its summary; `None`: a scene without it.
     pub governor: Option<&'a Path>,
@@ -47,7 +47,7 @@ pub struct Cast<'a> {
 
 /// What is heard from the stage.
 enum Heard {
-    Service(Result<ServiceLine>),
+    Service(Result<ServiceCounts>),
     ServiceEnded,
     Callers(Result<CallerLine>),
     CallersEnded,
@@ -82,7 +82,7 @@ struct Play<'a> {
     /// The first try of the legacy client.
     start: Option<Micros>,
     /// What the service said before that.
-    early: Vec<ServiceLine>,
+    early: Vec<ServiceCounts>,
     act: Act,
     scene: Scene,
 }
@@ -213,11 +213,13 @@ struct Actor {
 
 impl Actor {
     fn service(stage: &Stage, plan: &Plan, cast: &Cast<'_>, tell: Sender<Heard>) -> Result<Self> {
-        let mut service = stage.program(cast.programs.join("demo-service"));
+        let mut service = stage.program(cast.programs.join("storm-service"));
+        service.args(["--listen", ADDRESS]);
         service.args(["--capacity", &plan.capacity.0.to_string()]);
-        Self::start("demo-service", service, Stdio::inherit(), move |lines| {
+        Self::start("storm-service", service, Stdio::inherit(), move |lines| {
+            let mut feed = ServiceFeed::default();
             for line in lines {
-                let line = line.and_then(|line| ServiceLine::parse(&line));
+                let line = line.and_then(|line| feed.hear(&line));
                 // Nobody listens any more: the scene is over.
                 if tell.send(Heard::Service(line)).is_err() {
                     return;
