@@ -28,6 +28,9 @@ use crate::watch::{Sample, Watch};
 /// Set by Ctrl-C: who waits on a stage ends there.
 pub static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
+/// How long a load may take to end after its time: its last tries run out first.
+pub const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
 /// How often a waiting stage looks at [`STOP`].
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -44,6 +47,11 @@ pub enum Governor<'a> {
 /// A policy in Enforce mode for the address of each of `destinations` (name, port);
 /// `spec` is what else is in its `spec`, in YAML's flow style.
 pub fn policy(destinations: &[(&str, u16)], spec: &str) -> String {
+    document("lab", "Enforce", destinations, spec)
+}
+
+/// The same of any name and mode: one of several documents.
+pub fn document(name: &str, mode: &str, destinations: &[(&str, u16)], spec: &str) -> String {
     let destinations: Vec<_> = destinations
         .iter()
         .map(|(name, port)| format!("{{name: {name}, cidrs: [127.0.0.0/8], ports: [{port}]}}"))
@@ -55,8 +63,8 @@ pub fn policy(destinations: &[(&str, u16)], spec: &str) -> String {
         format!(", {spec}")
     };
     format!(
-        "{{apiVersion: governor.dev/v1alpha1, kind: RetryPolicy, metadata: {{name: lab}}, \
-         spec: {{mode: Enforce, destinations: [{destinations}]{rest}}}}}\n"
+        "{{apiVersion: governor.dev/v1alpha1, kind: RetryPolicy, metadata: {{name: {name}}}, \
+         spec: {{mode: {mode}, destinations: [{destinations}]{rest}}}}}\n"
     )
 }
 

@@ -1,0 +1,210 @@
+//! One layer tries again for all: the policy that takes the product out of layered retries.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::layers::{CALLED, Calls, Layers};
+use crate::findings::{Claim, Key};
+use crate::measure::{Taken, beside};
+use crate::scenario::{Found, Length, Play, Scenario};
+use crate::stage::{Governor, Stage, document};
+
+/// See the module.
+pub const SCENARIO: Scenario = Scenario {
+    name: "one-layer",
+    title: "three layers that each try 3 times; then the edge alone may try again",
+    seconds: |length| Times::of(length).end + 8.0,
+    play,
+};
+
+const OFFERED: f64 = 25.0;
+const CAPACITY: f64 = 1_000.0;
+const CALLS: Calls = Calls {
+    tries: 3,
+    patience: Duration::from_secs(1),
+};
+/// What of the leaf's answers are errors when it is a little unwell, percent.
+const UNWELL: u8 = 8;
+
+/// What happens when, in seconds.
+#[derive(Clone, Copy)]
+struct Times {
+    /// All answers of the leaf are errors, while the governor only watches.
+    before: (f64, f64),
+    /// The policy comes into force.
+    policy: f64,
+    /// The same once more.
+    after: (f64, f64),
+    /// Some answers are errors.
+    unwell: (f64, f64),
+    end: f64,
+}
+
+impl Times {
+    fn of(length: Length) -> Self {
+        let usual = Self {
+            before: (6.0, 14.0),
+            policy: 18.0,
+            after: (28.0, 38.0),
+            unwell: (48.0, 63.0),
+            end: 65.0,
+        };
+        let fast = Self {
+            before: (2.0, 4.0),
+            policy: 4.5,
+            after: (5.0, 8.0),
+            unwell: (11.0, 14.0),
+            end: 15.0,
+        };
+        length.pick(fast, usual, usual)
+    }
+}
+
+/// What `gain` says of the leaf.
+#[derive(Default)]
+struct Gain {
+    /// The product of the tries that were seen.
+    seen: f64,
+    /// What of it the policy lets through.
+    allowed: f64,
+}
+
+fn play(play: &Play<'_>) -> Found {
+    let times = Times::of(play.length);
+    let watching = document("watching", "Audit", &CALLED, "");
+    let (without, with) = beside(
+        || storm(play, Governor::Without, "without", times).0,
+        || storm(play, Governor::With(&watching), "with", times),
+    );
+    let (with, [before, after]) = with;
+    let each = |taken: &Taken, (from, to): (f64, f64)| {
+        let (from, to) = (from as usize, to as usize);
+        taken.load().sum(from, to) / taken.offered().sum(from, to)
+    };
+    let unwell = (times.unwell.0 as usize, times.unwell.1 as usize);
+    Found {
+        story: format!(
+            "The edge asks mid-1 {OFFERED} times a second, which asks mid-2, which asks the leaf. Each tries up to \
+             3 times, 50 ms apart. All answers of the leaf are 503 from {} to {} s, with the governor watching, and \
+             from {} to {} s under a policy by which mid-1 and mid-2 may not try again. From {} to {} s {UNWELL} % \
+             of its answers are.",
+            times.before.0,
+            times.before.1,
+            times.after.0,
+            times.after.1,
+            times.unwell.0,
+            times.unwell.1,
+        ),
+        claims: vec![
+            Claim::at_least(
+                "without: attempts at the leaf for each request of the edge",
+                each(&without, times.after),
+                20.0,
+                "",
+            ),
+            Claim::that(
+                "`gain` before the policy",
+                format!("{}", before.seen),
+                "27",
+                before.seen == 27.0,
+            ),
+            Claim::at_most(
+                "with: attempts at the leaf for each request of the edge, all fail",
+                each(&with, times.after),
+                1.1,
+                "",
+            ),
+            Claim::at_most(
+                "with: attempts at the leaf for each request of the edge, some fail",
+                each(&with, times.unwell),
+                1.1,
+                "",
+            ),
+            Claim::at_least(
+                "with: goodput while some fail",
+                with.share(unwell.0, unwell.1),
+                0.99,
+                "of offered",
+            ),
+            Claim::that(
+                "`gain` under the policy lets through what the leaf gets, and not much more",
+                format!(
+                    "{} allowed, {:.2} and {:.2} measured",
+                    after.allowed,
+                    each(&with, times.after),
+                    each(&with, times.unwell)
+                ),
+                "measured up to 0.15 more",
+                (0.0..=0.15).contains(&(after.allowed - each(&with, times.unwell)))
+                    && each(&with, times.after) <= after.allowed,
+            ),
+        ],
+        key: Some(Key {
+            what: "attempts at a failing leaf for each request of the edge".to_owned(),
+            without: format!("{:.1}", each(&without, times.after)),
+            with: format!("{:.2}", each(&with, times.after)),
+        }),
+        runs: vec![without.run(), with.run()],
+        ..Found::default()
+    }
+}
+
+/// The edge may try again; mid-1 and mid-2 fail fast.
+fn one_layer() -> String {
+    let edge = document("edge", "Enforce", &CALLED, "");
+    let inner = document(
+        "fail-fast",
+        "Enforce",
+        &CALLED,
+        "workloads: [{cgroup: /mid-*.service}], retry: {attempts: 0}",
+    );
+    format!("{edge}---\n{inner}")
+}
+
+fn gain(stage: &Stage<'_>) -> Gain {
+    let Some(told) = stage.order("gain --json") else {
+        return Gain::default();
+    };
+    let told: Value = serde_json::from_str(&told.stdout).unwrap_or_default();
+    let mut destinations = told["destinations"].as_array().into_iter().flatten();
+    let leaf = destinations.find(|it| it["destination"] == CALLED[2].0);
+    let leaf = leaf.cloned().unwrap_or_default();
+    if std::env::var_os("LAB_DEBUG").is_some() {
+        eprintln!("{told}");
+    }
+    let multiplier = |which: &str| leaf[which]["multiplier"].as_f64().unwrap_or(f64::NAN);
+    Gain {
+        seen: multiplier("worstCase"),
+        allowed: multiplier("allowed"),
+    }
+}
+
+fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> (Taken, [Gain; 2]) {
+    play.stage(governor, name, times.end, |stage| {
+        let layers = Layers::start(stage, CALLS, CAPACITY);
+        let fail = |(from, to): (f64, f64), how: &str, label: &str| {
+            stage.until(from);
+            layers.leaf.order(how);
+            stage.mark(from, to, label);
+            stage.until(to);
+            layers.leaf.order("serve");
+        };
+        stage.begin();
+        let load = Layers::load(stage, CALLS, OFFERED, times.end);
+        fail(times.before, "status 503", "all fail");
+        let before = gain(stage);
+        stage.until(times.policy);
+        stage.set_policy(&one_layer());
+        stage.mark(times.policy, times.policy, "one layer");
+        fail(times.after, "status 503", "all fail");
+        fail(times.unwell, &format!("status 503 {UNWELL}"), "some fail");
+        let after = gain(stage);
+        stage.until(times.end);
+        let (tries, slots) = layers.finish(load);
+        (
+            Taken::down(name, stage, times.end, tries, slots),
+            [before, after],
+        )
+    })
+}
