@@ -32,6 +32,9 @@ pub struct Behaviour {
     /// Most connections of a client's pool.
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub pool: u32,
+    /// Patience with the wait for a connection of the pool [default: none].
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub pool_timeout: Option<Duration>,
     /// Patience with a whole operation, its tries and waits [default: none].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub patience: Option<Duration>,
@@ -93,7 +96,8 @@ impl Client {
         Self {
             name,
             address: target.address.to_string(),
-            connections: Connections::new(target, behaviour.connections, behaviour.pool as usize),
+            connections: Connections::new(target, behaviour.connections, behaviour.pool as usize)
+                .with_patience(behaviour.pool_timeout),
             budget: RefCell::new(Budget::new(behaviour.client_budget)),
             behaviour,
             random: RefCell::new(random),
@@ -140,8 +144,7 @@ impl Client {
                 self.budget.borrow_mut().succeeded(now(), charge);
                 break;
             };
-            // A try that found no free connection has used up all patience there was.
-            if failure.outcome == Outcome::PoolTimeout {
+            if failure.outcome == Outcome::PoolTimeout && Instant::now() >= deadline {
                 return Ok(End::Cut);
             }
             if !policy.is_retryable(&failure) {

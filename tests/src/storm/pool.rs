@@ -1,6 +1,7 @@
 //! The connections of one client: a fresh one for each try, or a pool of kept ones.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -24,6 +25,8 @@ pub struct Connections {
     target: Target,
     /// Of a pool: a permit for each connection that it may have. None where each try is on a fresh one.
     places: Option<Semaphore>,
+    /// How long a try waits for one of them.
+    patience: Option<Duration>,
     /// The free ones, the last used at the end.
     free: RefCell<Vec<Connection>>,
 }
@@ -37,8 +40,14 @@ impl Connections {
                 Keeping::Fresh => None,
                 Keeping::Pool => Some(Semaphore::new(most)),
             },
+            patience: None,
             free: RefCell::default(),
         }
+    }
+
+    /// The same, whose tries wait no longer than this for a connection of the pool.
+    pub fn with_patience(self, patience: Option<Duration>) -> Self {
+        Self { patience, ..self }
     }
 
     /// One request and its answer, all of it before `deadline`. Tells the microseconds it waited for a
@@ -61,7 +70,9 @@ impl Connections {
         let Some(places) = &self.places else {
             return Ok(None);
         };
-        match timeout_at(deadline, places.acquire()).await {
+        let patience = self.patience.map(|patience| Instant::now() + patience);
+        let until = patience.map_or(deadline, |until| until.min(deadline));
+        match timeout_at(until, places.acquire()).await {
             // It is never closed.
             Ok(place) => Ok(place.ok()),
             Err(_) => Err(Failure::of(Outcome::PoolTimeout)),
@@ -110,7 +121,6 @@ impl Connections {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -287,5 +297,19 @@ mod tests {
             .await;
         let failure = result.unwrap_err();
         assert_eq!((failure.outcome, failure.denied), (Outcome::Refused, false));
+    }
+    #[tokio::test]
+    async fn a_try_waits_no_longer_for_a_connection_than_it_may() {
+        let (address, _told) = server(OK).await;
+        let connections =
+            connections(address, Keeping::Pool, 1).with_patience(Some(Duration::from_millis(5)));
+        let (first, (second, _)) = tokio::join!(
+            connections.ask(REQUEST, soon()),
+            connections.ask(REQUEST, soon())
+        );
+        assert_eq!(
+            (first.0, second),
+            (Ok(()), Err(Failure::of(Outcome::PoolTimeout)))
+        );
     }
 }
