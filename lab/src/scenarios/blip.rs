@@ -1,11 +1,9 @@
 //! The service stalls for a moment; its callers keep it down.
 
-use std::time::Duration;
-
 use crate::findings::Claim;
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor, policy};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -80,7 +78,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, after: f64) -> Tak
         stage.mark(STALL.0, STALL.1, "stalled");
         stage.until(length);
         let slots = service.slots();
-        let tries = crowd.finish(Duration::from_secs(20)).tries;
+        let tries = crowd.finish(ENDS_WITHIN).tries;
         Taken::down(name, stage, length, tries, slots)
     })
 }

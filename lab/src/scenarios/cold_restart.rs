@@ -1,11 +1,9 @@
 //! The service dies and comes back cold, into the storm of those who waited for it.
 
-use std::time::Duration;
-
 use crate::findings::Claim;
 use crate::measure::{Clock, Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor, policy};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -120,7 +118,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, restarts: &[f64]) 
         }
         stage.until(LENGTH);
         slots.extend(service.slots());
-        let tries = crowd.finish(Duration::from_secs(20)).tries;
+        let tries = crowd.finish(ENDS_WITHIN).tries;
         Taken::down(name, stage, LENGTH, tries, slots)
     })
 }

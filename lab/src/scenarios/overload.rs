@@ -1,11 +1,9 @@
 //! More is offered than the service can do, and callers retry at once.
 
-use std::time::Duration;
-
 use crate::findings::Claim;
 use crate::measure::Taken;
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor, policy};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -98,7 +96,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, length: f64) -> Ta
         let crowd = stage.crowd("caller", PORT, &load);
         stage.until(length);
         let slots = service.slots();
-        let tries = crowd.finish(Duration::from_secs(20)).tries;
+        let tries = crowd.finish(ENDS_WITHIN).tries;
         Taken::down(name, stage, length, tries, slots)
     })
 }

@@ -16,8 +16,8 @@ use crate::{
     tree,
 };
 
-/// The crate whose tests need root and a kernel.
-const KERNEL_TESTS: &str = "governor-tests";
+/// The crates whose tests need root and a kernel.
+const KERNEL_TESTS: [&str; 2] = ["governor-tests", "governor-lab"];
 
 /// Arguments of `test`.
 #[derive(clap::Args)]
@@ -122,7 +122,8 @@ fn docs() -> Result<Done> {
 fn unit_tests(only: Option<&str>) -> Result<Done> {
     done(
         runner()
-            .args(["--workspace", "--exclude", KERNEL_TESTS])
+            .arg("--workspace")
+            .args(KERNEL_TESTS.map(|package| format!("--exclude={package}")))
             .args(only),
     )
 }
@@ -137,7 +138,9 @@ fn doc_tests() -> Result<Done> {
 fn kernel_tests(only: Option<&str>) -> Result<Done> {
     run::run(cargo().args(["build", "--workspace"]))?;
     let mut tests = runner();
-    tests.args(["--package", KERNEL_TESTS]).args(only);
+    tests
+        .args(KERNEL_TESTS.map(|package| format!("--package={package}")))
+        .args(only);
     if !has_nextest() {
         // With nextest the same is in .config/nextest.toml.
         tests.args(["--", "--test-threads=1"]);

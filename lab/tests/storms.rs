@@ -1,0 +1,27 @@
+//! The fast subset of the lab: storms as short as they can be. What a claim wants is the same as in
+//! the whole lab.
+
+use governor_lab::progress::Progress;
+use governor_lab::scenario::{Length, Scenario};
+
+#[track_caller]
+fn holds(name: &str) {
+    let scenario = Scenario::named(name).expect("a scenario has this name");
+    let plan = [(scenario.name, (scenario.seconds)(Length::Fast))];
+    let progress = Progress::new(plan.into_iter());
+    let found = progress.scenario(name, || scenario.run(Length::Fast, &progress));
+    progress.say(&found);
+    let failed: Vec<_> = found.claims.iter().filter(|claim| !claim.holds).collect();
+    assert!(!found.claims.is_empty(), "{name} claims nothing");
+    assert!(failed.is_empty(), "{name}: {failed:#?}");
+}
+
+#[test]
+fn an_overloaded_service_keeps_its_goodput() {
+    holds("overload");
+}
+
+#[test]
+fn a_stall_is_over_when_it_is_over() {
+    holds("blip-5s");
+}
