@@ -7,4 +7,5 @@ pub mod report;
 pub mod scenario;
 mod scenarios;
 pub mod stage;
+mod sweeps;
 pub mod watch;

@@ -3,6 +3,7 @@
 mod blip;
 mod blip_90s;
 mod cold_restart;
+mod defaults;
 mod layers;
 mod many_nodes;
 mod one_layer;
@@ -22,4 +23,5 @@ pub const ALL: &[Scenario] = &[
     retries_off::SCENARIO,
     many_nodes::SCENARIO,
     one_layer::SCENARIO,
+    defaults::SCENARIO,
 ];

@@ -1,0 +1,331 @@
+//! The circuit breaker.
+
+use governor_tests::sim::Law;
+use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random};
+
+use super::scenes::{STALL, STALLED_NODES, back, named, nodes, one_alive, possible, refusing};
+use super::trial::Over::{Mean, Worst};
+use super::trial::Wanted::{Less, More};
+use super::trial::{Measure, Scene, Trial};
+
+/// Its defaults.
+pub const ALL: &[Trial] = &[
+    Trial {
+        key: "circuitBreaker.silence.failures",
+        unit: "in a row",
+        chosen: 20.0,
+        values: &[5.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0],
+        set: |p, failures| p.silence_failures = failures as u32,
+        scenes: &[&FIFTH_ALIVE, &SLOW_OUTAGE, &STALL],
+    },
+    Trial {
+        key: "circuitBreaker.silence.duration",
+        unit: "s",
+        chosen: 2.0,
+        values: &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0],
+        set: |p, seconds| p.silence_for = (seconds * 1e3) as u64,
+        scenes: &[&TENTH_ALIVE, &OUTAGE, &STALL],
+    },
+    Trial {
+        key: "circuitBreaker.consecutiveFailures",
+        unit: "in a row",
+        chosen: 7.0,
+        values: &[3.0, 5.0, 7.0, 10.0, 15.0, 20.0],
+        set: |p, failures| p.consecutive_failures = failures as u32,
+        scenes: &[&SPARSE, &SPARSE_OUTAGE],
+    },
+    Trial {
+        key: "circuitBreaker.interval",
+        unit: "s",
+        chosen: 10.0,
+        values: &[2.0, 5.0, 10.0, 20.0, 30.0, 60.0],
+        set: |p, seconds| {
+            p.breaker_interval = (seconds * 1e3) as u64;
+            p.breaker_epoch = (seconds * 1e8) as u64;
+        },
+        scenes: &[&SPARSE, &SPARSE_OUTAGE],
+    },
+    Trial {
+        key: "circuitBreaker.failurePercent",
+        unit: "% (0: off)",
+        chosen: 0.0,
+        values: &[0.0, 25.0, 50.0, 75.0, 90.0],
+        set: |p, percent| p.failure_share = (percent * 100.0) as u32,
+        scenes: &[&HALF_REFUSED, &FIFTH_ALIVE, &OUTAGE],
+    },
+    Trial {
+        key: "circuitBreaker.openDuration.base",
+        unit: "s",
+        chosen: 1.0,
+        values: &[0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0],
+        set: |p, seconds| p.open_base = (seconds * 1e3) as u64,
+        scenes: &[&STALL, &NODES_OUTAGE],
+    },
+    Trial {
+        key: "circuitBreaker.openDuration.max",
+        unit: "s",
+        chosen: 5.0,
+        values: &[1.0, 2.0, 5.0, 10.0, 20.0, 60.0],
+        set: |p, seconds| p.open_max = (seconds * 1e3) as u64,
+        scenes: &[&OUTAGE, &NODES_OUTAGE],
+    },
+    Trial {
+        key: "circuitBreaker.openDuration.jitterPercent",
+        unit: "%",
+        chosen: 50.0,
+        values: &[0.0, 10.0, 25.0, 50.0, 75.0, 100.0],
+        set: |p, percent| p.open_jitter = (percent * 100.0) as u32,
+        scenes: &[&NODES_OUTAGE],
+    },
+    Trial {
+        key: "circuitBreaker.probeTimeout",
+        unit: "s",
+        chosen: 5.0,
+        values: &[0.5, 1.0, 2.0, 5.0, 10.0, 20.0],
+        set: |p, seconds| p.probe_timeout = (seconds * 1e3) as u64,
+        scenes: &[&SLOW_RETURN, &LOST_PROBES],
+    },
+    Trial {
+        key: "circuitBreaker.ramp",
+        unit: "s",
+        chosen: 1.0,
+        values: &[0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0],
+        set: |p, seconds| p.ramp = (seconds * 1e3) as u64,
+        scenes: &[&STALL, &COLD_RETURN, &STALLED_NODES],
+    },
+];
+
+/// Everything is refused for 90 s.
+const OUTAGE: Scene = Scene {
+    world: |random| named("outage", random),
+    law: Law::Governor,
+    measures: &[
+        Measure {
+            name: "attempts into a dead service in its first 10 s, of offered",
+            wanted: Less(0.1),
+            over: Mean,
+            of: |report| report.all.amplification(20..30),
+        },
+        Measure {
+            name: "until goodput is back after 90 s of outage, worst seed, s",
+            wanted: Less(6.0),
+            over: Worst,
+            of: |report| back(report, 110),
+        },
+    ],
+};
+
+/// The same for 50 nodes whose callers retry.
+const NODES_OUTAGE: Scene = Scene {
+    world: |random| {
+        nodes(
+            random,
+            50,
+            10.0,
+            110,
+            vec![refusing(20.0, 80.0)],
+            Caller::retrying(Jitter::Full),
+        )
+    },
+    law: Law::Governor,
+    measures: &[
+        Measure {
+            name: "attempts into a dead service in its first 10 s, 50 nodes, of offered",
+            wanted: Less(0.1),
+            over: Mean,
+            of: |report| report.all.amplification(20..30),
+        },
+        Measure {
+            name: "attempts into a dead service, 50 nodes, of offered",
+            wanted: Less(0.05),
+            over: Mean,
+            of: |report| report.all.amplification(30..80),
+        },
+        Measure {
+            name: "most attempts in 50 ms into a dead service, 50 nodes",
+            wanted: Less(3.0),
+            over: Mean,
+            of: |report| f64::from(report.peak_slot(25.0, 80.0)),
+        },
+        Measure {
+            name: "until goodput is back after 60 s of outage, 50 nodes, worst seed, s",
+            wanted: Less(6.0),
+            over: Worst,
+            of: |report| back(report, 80),
+        },
+    ],
+};
+
+/// One backend of five serves.
+const FIFTH_ALIVE: Scene = Scene {
+    world: |random| nodes(random, 5, 4.0, 300, one_alive(4), Caller::PATIENT),
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput, 4 of 5 backends refuse, 4/s each, of what is possible",
+        wanted: More(0.1),
+        over: Mean,
+        of: |report| report.all.goodput(25..298) * 5.0,
+    }],
+};
+
+/// One backend of ten serves.
+const TENTH_ALIVE: Scene = Scene {
+    world: |random| nodes(random, 3, 30.0, 200, one_alive(9), Caller::PATIENT),
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput, 9 of 10 backends refuse, 30/s each, of what is possible",
+        wanted: More(0.1),
+        over: Mean,
+        of: |report| report.all.goodput(25..198) * 10.0,
+    }],
+};
+
+/// Everything is refused, and few come.
+const SLOW_OUTAGE: Scene = Scene {
+    world: |random| {
+        nodes(
+            random,
+            5,
+            5.0,
+            60,
+            vec![refusing(20.0, 50.0)],
+            Caller::PATIENT,
+        )
+    },
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "attempts into a dead service in its first 10 s, 5/s each, of offered",
+        wanted: Less(0.1),
+        over: Mean,
+        of: |report| report.all.amplification(20..30),
+    }],
+};
+
+/// One backend of two serves.
+const HALF_REFUSED: Scene = Scene {
+    world: |random| named("half-refused", random),
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput, 1 of 2 backends refuses, 20/s, of what is possible",
+        wanted: More(0.05),
+        over: Mean,
+        of: |report| possible(report, "half-refused") * 2.0,
+    }],
+};
+
+/// One backend of three serves workloads that call now and then.
+const SPARSE: Scene = Scene {
+    world: |random| nodes(random, 20, 1.0, 300, one_alive(2), Caller::PATIENT),
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput, 2 of 3 backends refuse, 1/s each, of what is possible",
+        wanted: More(0.05),
+        over: Mean,
+        of: |report| report.all.goodput(25..298) * 3.0,
+    }],
+};
+
+/// The same workloads, and everything is refused.
+const SPARSE_OUTAGE: Scene = Scene {
+    world: |random| {
+        nodes(
+            random,
+            20,
+            1.0,
+            120,
+            vec![refusing(20.0, 100.0)],
+            Caller::retrying(Jitter::Full),
+        )
+    },
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "attempts into a dead service in its first 30 s, 1/s each, of offered",
+        wanted: Less(0.15),
+        over: Mean,
+        of: |report| report.all.amplification(20..50),
+    }],
+};
+
+/// Back after an outage, but it takes 2 to 4 s for each answer.
+const SLOW_RETURN: Scene = Scene {
+    world: |random| {
+        let slow = |time: f64, _, random: &mut Random| match (30.0..60.0).contains(&time) {
+            true => random.between(2.0, 4.0),
+            false => random.between(0.004, 0.008),
+        };
+        let backend =
+            Backend::parallel(slow).that(|time, _, _| match (20.0..30.0).contains(&time) {
+                true => Mode::Refuse,
+                false => Mode::Serve,
+            });
+        let caller = Caller {
+            timeout: [10.0; 2],
+            ..Caller::PATIENT
+        };
+        nodes(random, 1, 60.0, 70, vec![backend], caller)
+    },
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput for 30 s, service back but slow (2 to 4 s), of offered",
+        wanted: More(0.1),
+        over: Mean,
+        of: |report| report.all.goodput(30..60),
+    }],
+};
+
+/// Probes hang: their callers wait for 30 s.
+const LOST_PROBES: Scene = Scene {
+    world: |random| {
+        let backend = Backend::quick().that(|time, _, _| match time {
+            20.0..24.0 => Mode::Refuse,
+            24.0..40.0 => Mode::Hang,
+            _ => Mode::Serve,
+        });
+        let caller = Caller {
+            timeout: [30.0; 2],
+            ..Caller::PATIENT
+        };
+        nodes(random, 1, 60.0, 80, vec![backend], caller)
+    },
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "until goodput is back after a hang, callers wait 30 s, worst seed, s",
+        wanted: Less(6.0),
+        over: Worst,
+        of: |report| back(report, 40),
+    }],
+};
+
+/// Back after 10 s, cold: 20 % of capacity, all of it 10 s later.
+const COLD_RETURN: Scene = Scene {
+    world: |random| {
+        let backend = Backend::fifo(|time| match time {
+            30.0..40.0 => 200.0 + 80.0 * (time - 30.0),
+            _ => 1_000.0,
+        })
+        .that(|time, _, _| match (20.0..30.0).contains(&time) {
+            true => Mode::Refuse,
+            false => Mode::Serve,
+        });
+        nodes(
+            random,
+            1,
+            800.0,
+            60,
+            vec![backend],
+            Caller::retrying(Jitter::None),
+        )
+    },
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput for 28 s after a cold return, of what is possible",
+        wanted: More(0.05),
+        over: Mean,
+        // 3,750 while it can do less than is asked for, then 800/s.
+        of: |report| {
+            report
+                .all
+                .goodput_of(30..58, (3_750.0 + 20.5 * 800.0) / 28.0)
+        },
+    }],
+};

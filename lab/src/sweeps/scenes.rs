@@ -1,0 +1,162 @@
+//! What the storms of the sweeps are made of, and those that several controls are tried in.
+
+use std::ops::Range;
+
+use governor_core::params::{Params, concurrency};
+use governor_tests::sim::world::{Backend, Caller, Mode, Random, Workload, World, poisson};
+use governor_tests::sim::{Law, Report, Scenario};
+
+use super::trial::Over::{Mean, Worst};
+use super::trial::Wanted::{Less, More};
+use super::trial::{Measure, Scene};
+
+/// A scenario of DESIGN.md's tables.
+pub fn named(name: &str, random: &mut Random) -> World {
+    match Scenario::named(name) {
+        Some(scenario) => (scenario.world)(random),
+        None => unreachable!("the simulator has `{name}`"),
+    }
+}
+
+/// Its goodput, of what is possible.
+pub fn possible(report: &Report, name: &str) -> f64 {
+    Scenario::named(name).map_or(f64::NAN, |scenario| scenario.goodput(report))
+}
+
+/// Seconds until goodput is back for three seconds; what was simulated where it never is.
+pub fn back(report: &Report, since: usize) -> f64 {
+    let all = &report.all;
+    all.recovery(since, 3).unwrap_or(all.first.len() - since) as f64
+}
+
+/// First tries without a success, percent.
+pub fn lost(report: &Report, seconds: Range<usize>) -> f64 {
+    // Some that succeed came before the first of the seconds.
+    (100.0 * (1.0 - report.all.goodput(seconds))).max(0.0)
+}
+
+/// Some workloads that are alike, each on a node of its own, at one backend or several.
+pub fn nodes(
+    random: &mut Random,
+    count: usize,
+    rate: f64,
+    seconds: usize,
+    backends: Vec<Backend>,
+    caller: Caller,
+) -> World {
+    let workloads = (0..count).map(|node| Workload {
+        node,
+        arrivals: poisson(random, rate, 0.0, seconds as f64),
+        backends: (0..backends.len()).collect(),
+        caller,
+    });
+    World {
+        seconds,
+        workloads: workloads.collect(),
+        backends,
+    }
+}
+
+/// As `nodes`, on one node.
+pub fn neighbours(world: World) -> World {
+    let workloads = world.workloads.into_iter();
+    World {
+        workloads: workloads
+            .map(|workload| Workload {
+                node: 0,
+                ..workload
+            })
+            .collect(),
+        ..world
+    }
+}
+
+/// A backend that fails a share of attempts from a time on.
+pub fn failing(from: f64, share: f64) -> Backend {
+    Backend::quick().that(
+        move |time, _, random| match time >= from && random.chance(share) {
+            true => Mode::Fail,
+            false => Mode::Serve,
+        },
+    )
+}
+
+/// A backend that refuses between two times.
+pub fn refusing(from: f64, until: f64) -> Backend {
+    Backend::quick().that(move |time, _, _| match (from..until).contains(&time) {
+        true => Mode::Refuse,
+        false => Mode::Serve,
+    })
+}
+
+/// So many backends that refuse, and one that serves.
+pub fn one_alive(dead: usize) -> Vec<Backend> {
+    let mut all = vec![Backend::quick()];
+    all.extend((0..dead).map(|_| refusing(20.0, f64::INFINITY)));
+    all
+}
+
+/// The real law with its budget alone.
+pub fn budget_alone(params: Params) -> Law {
+    Law::Governor(Params {
+        breaker_enabled: 0,
+        concurrency: concurrency::DISABLED,
+        ..params
+    })
+}
+
+/// A stall of 5 s at 80 % load.
+pub const STALL: Scene = Scene {
+    world: |random| named("stall", random),
+    law: Law::Governor,
+    measures: &[
+        Measure {
+            name: "goodput after a stall of 5 s, of what is possible",
+            wanted: More(0.03),
+            over: Mean,
+            of: |report| possible(report, "stall"),
+        },
+        Measure {
+            name: "until goodput is back after a stall of 5 s, worst seed, s",
+            wanted: Less(1.0),
+            over: Worst,
+            of: |report| back(report, 25),
+        },
+    ],
+};
+
+/// The same, 250 nodes.
+pub const STALLED_NODES: Scene = Scene {
+    world: |random| named("many-nodes", random),
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput after a stall, 250 nodes, of what is possible",
+        wanted: More(0.03),
+        over: Mean,
+        of: |report| possible(report, "many-nodes"),
+    }],
+};
+
+/// 1.2x overload.
+pub const OVERLOAD: Scene = Scene {
+    world: |random| named("overload", random),
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput in an overload, of capacity",
+        wanted: More(0.03),
+        over: Mean,
+        of: |report| possible(report, "overload"),
+    }],
+};
+
+/// 60 % of capacity.
+pub const DEGRADED: Scene = Scene {
+    world: |random| named("degraded", random),
+    law: Law::Governor,
+    measures: &[Measure {
+        name: "goodput with 60 % of capacity left, of that",
+        wanted: More(0.03),
+        over: Mean,
+        of: |report| possible(report, "degraded"),
+    }],
+};

@@ -1,0 +1,318 @@
+//! One default under trial: its values, the storms, and what the figures say of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use governor_core::params::Params;
+use governor_tests::sim::world::{Random, World};
+use governor_tests::sim::{Law, Report, simulate};
+
+use crate::findings::{Claim, Sweep};
+use crate::scenario::Length;
+use crate::stage::STOP;
+
+/// A default, and the values it is tried with.
+pub struct Trial {
+    /// As the policy spells it.
+    pub key: &'static str,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// The default.
+    pub chosen: f64,
+    /// The values, in order; the default is one of them.
+    pub values: &'static [f64],
+    /// Sets a value.
+    pub set: fn(&mut Params, f64),
+    /// Where it matters.
+    pub scenes: &'static [&'static Scene],
+}
+
+/// A storm and what is measured in it.
+pub struct Scene {
+    /// Who calls whom.
+    pub world: fn(&mut Random) -> World,
+    /// How the law is applied.
+    pub law: fn(Params) -> Law,
+    /// What is measured.
+    pub measures: &'static [Measure],
+}
+
+/// One figure of a storm.
+pub struct Measure {
+    /// What, with its unit.
+    pub name: &'static str,
+    /// Which way is better, and how much worse than the best the default may be.
+    pub wanted: Wanted,
+    /// Of several seeds.
+    pub over: Over,
+    /// The figure of one run.
+    pub of: fn(&Report) -> f64,
+}
+
+/// Which way is better; the default may be so much worse than the best value.
+#[derive(Clone, Copy)]
+pub enum Wanted {
+    /// More is better.
+    More(f64),
+    /// Less is better.
+    Less(f64),
+}
+
+/// What is taken of several seeds.
+#[derive(Clone, Copy)]
+pub enum Over {
+    /// The mean.
+    Mean,
+    /// The worst.
+    Worst,
+}
+
+impl Wanted {
+    /// How much better one figure is than another; negative where it is worse.
+    fn gain(self, of: f64, over: f64) -> f64 {
+        match self {
+            Self::More(_) => of - over,
+            Self::Less(_) => over - of,
+        }
+    }
+
+    fn within(self) -> f64 {
+        match self {
+            Self::More(within) | Self::Less(within) => within,
+        }
+    }
+}
+
+impl Measure {
+    fn taken(&self, figures: &[f64]) -> f64 {
+        match self.over {
+            Over::Mean => figures.iter().sum::<f64>() / figures.len() as f64,
+            Over::Worst => figures
+                .iter()
+                .copied()
+                .reduce(|a, b| if self.wanted.gain(a, b) < 0.0 { a } else { b })
+                .unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// One run: which trial, value, scene, seed.
+#[derive(Clone, Copy)]
+struct Job {
+    trial: usize,
+    value: usize,
+    scene: usize,
+    seed: u64,
+}
+
+/// A trial with what was measured.
+pub struct Tried {
+    trial: &'static Trial,
+    /// For the report.
+    pub sweep: Sweep,
+}
+
+/// How many seeds each value is tried with.
+pub fn seeds(length: Length) -> u64 {
+    length.pick(2, 10, 30)
+}
+
+/// Runs trials, on all CPUs.
+pub fn run(trials: &[&'static Trial], length: Length) -> Vec<Tried> {
+    let seeds = seeds(length);
+    let mut jobs = Vec::new();
+    for (number, trial) in trials.iter().enumerate() {
+        for value in 0..trial.values.len() {
+            for scene in 0..trial.scenes.len() {
+                jobs.extend((1..=seeds).map(|seed| Job {
+                    trial: number,
+                    value,
+                    scene,
+                    seed,
+                }));
+            }
+        }
+    }
+    let done = Mutex::new(Vec::with_capacity(jobs.len()));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if STOP.load(Ordering::Relaxed) {
+                return;
+            }
+            let figures = job.play(trials[job.trial]);
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.push((*job, figures));
+        }
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cpus {
+            scope.spawn(work);
+        }
+    });
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let tried = |(number, trial): (usize, &&'static Trial)| Tried {
+        trial,
+        sweep: trial.sweep(|value, scene| {
+            let of = |job: &Job| (job.trial, job.value, job.scene) == (number, value, scene);
+            let of = done.iter().filter(|(job, _)| of(job));
+            of.map(|(_, figures)| figures.as_slice()).collect()
+        }),
+    };
+    trials.iter().enumerate().map(tried).collect()
+}
+
+impl Job {
+    fn play(self, trial: &Trial) -> Vec<f64> {
+        let scene = trial.scenes[self.scene];
+        let mut params = Params::DEFAULT;
+        (trial.set)(&mut params, trial.values[self.value]);
+        let world = (scene.world)(&mut Random::new(self.seed));
+        let report = simulate(&world, (scene.law)(params), self.seed);
+        let measures = scene.measures.iter();
+        measures.map(|measure| (measure.of)(&report)).collect()
+    }
+}
+
+impl Trial {
+    fn measures(&self) -> impl Iterator<Item = &'static Measure> {
+        self.scenes.iter().flat_map(|scene| scene.measures)
+    }
+
+    /// `figures` gives for a value and a scene, seed by seed, the figure of each measure.
+    fn sweep<'a>(&self, figures: impl Fn(usize, usize) -> Vec<&'a [f64]>) -> Sweep {
+        let point = |value: usize| {
+            let mut measured = Vec::new();
+            for (number, scene) in self.scenes.iter().enumerate() {
+                let seeds = figures(value, number);
+                for (at, measure) in scene.measures.iter().enumerate() {
+                    let figures: Vec<f64> = seeds.iter().map(|seed| seed[at]).collect();
+                    measured.push((measure.name.to_owned(), measure.taken(&figures)));
+                }
+            }
+            (self.values[value], measured)
+        };
+        Sweep {
+            key: self.key.to_owned(),
+            unit: self.unit.to_owned(),
+            chosen: self.chosen,
+            points: (0..self.values.len()).map(point).collect(),
+        }
+    }
+}
+
+/// What the figures say of a default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stand {
+    /// No other value is much better in any measure.
+    Plateau,
+    /// What is much better in one measure is much worse in another.
+    Trade,
+    /// This value is much better in one and not much worse in any.
+    Beaten(f64),
+}
+
+impl Tried {
+    /// A figure of a value.
+    fn figure(&self, value: f64, measure: usize) -> f64 {
+        let point = self.sweep.points.iter().find(|point| point.0 == value);
+        point.map_or(f64::NAN, |point| point.1[measure].1)
+    }
+
+    /// How much better than the default a value is in each measure, by what is allowed for it.
+    fn gains(&self, value: f64) -> Vec<f64> {
+        let measures = self.trial.measures().enumerate();
+        let gain = |(at, measure): (usize, &Measure)| {
+            let default = self.figure(self.trial.chosen, at);
+            measure.wanted.gain(self.figure(value, at), default) / measure.wanted.within()
+        };
+        measures.map(gain).collect()
+    }
+
+    /// How the default stands among the values tried.
+    pub fn stand(&self) -> Stand {
+        let others = self.trial.values.iter().copied();
+        let better: Vec<_> = others
+            .map(|value| (value, self.gains(value)))
+            .filter(|(_, gains)| gains.iter().any(|gain| *gain > 1.0))
+            .collect();
+        let beats = |(_, gains): &&(f64, Vec<f64>)| gains.iter().all(|gain| *gain >= -1.0);
+        match better.iter().find(beats) {
+            Some((value, _)) => Stand::Beaten(*value),
+            None if better.is_empty() => Stand::Plateau,
+            None => Stand::Trade,
+        }
+    }
+
+    /// That no value that was tried is better than the default.
+    pub fn claim(&self) -> Claim {
+        let stand = self.stand();
+        let said = match stand {
+            Stand::Plateau => "on the plateau".to_owned(),
+            Stand::Trade => "a trade".to_owned(),
+            Stand::Beaten(value) => format!("BEATEN by {value}"),
+        };
+        let better = self
+            .trial
+            .measures()
+            .enumerate()
+            .filter_map(|(at, measure)| {
+                let chosen = self.figure(self.trial.chosen, at);
+                let (value, best) = self.best(at, measure);
+                let far = measure.wanted.gain(best, chosen) > measure.wanted.within();
+                far.then(|| {
+                    format!(
+                        "{}: {}, and {} at {value}",
+                        measure.name,
+                        short(chosen),
+                        short(best)
+                    )
+                })
+            });
+        let better: Vec<_> = better.collect();
+        let measures = self.trial.measures().count();
+        // A figure that is none is better or worse than nothing.
+        let all = (0..measures).all(|at| self.figure(self.trial.chosen, at).is_finite());
+        Claim::that(
+            format!("{} = {}", self.trial.key, spelled(self.trial)),
+            match better.is_empty() {
+                true => format!("{said} in {measures} measures"),
+                false => format!("{said}: {}", better.join("; ")),
+            },
+            "no value is much better in one measure and not much worse in another",
+            measures > 0 && all && !matches!(stand, Stand::Beaten(_)),
+        )
+    }
+
+    /// The best value by one measure.
+    fn best(&self, at: usize, measure: &Measure) -> (f64, f64) {
+        let figures = self
+            .sweep
+            .points
+            .iter()
+            .map(|point| (point.0, point.1[at].1));
+        let better = |best: (f64, f64), other: (f64, f64)| {
+            if measure.wanted.gain(other.1, best.1) > 0.0 {
+                other
+            } else {
+                best
+            }
+        };
+        figures.reduce(better).unwrap_or((f64::NAN, f64::NAN))
+    }
+}
+
+fn spelled(trial: &Trial) -> String {
+    format!("{} {}", trial.chosen, trial.unit)
+        .trim_end()
+        .to_owned()
+}
+
+fn short(figure: f64) -> String {
+    match figure.abs() {
+        size if size >= 100.0 => format!("{figure:.0}"),
+        size if size >= 10.0 => format!("{figure:.1}"),
+        _ => format!("{figure:.3}"),
+    }
+}
