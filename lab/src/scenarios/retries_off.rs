@@ -137,7 +137,7 @@ fn storm<T>(
         let service = stage.service("service", PORT, &format!("--capacity {CAPACITY}"));
         stage.begin();
         let load = format!(
-            "--rate {OFFERED} --for {LENGTH}s --retry naive --tries 4 --delay 50ms --connections fresh"
+            "--rate {OFFERED} --arrivals even --for {LENGTH}s --retry naive --tries 4 --delay 50ms --connections fresh"
         );
         let crowd = stage.crowd("caller", PORT, &load);
         stage.until(STALL.0);

@@ -4,7 +4,7 @@
 use governor_core::breaker::Level;
 use governor_core::evidence::Evidence;
 use governor_core::judge::Decision;
-use governor_core::order::{Order, STAGES, hold};
+use governor_core::order::{Order, STAGES, Told, hold};
 use governor_core::params::Params;
 use governor_core::trace::{Step, what};
 use governor_core::verdict::Outcome;
@@ -379,7 +379,8 @@ fn order() -> impl Strategy<Value = Order> {
                     hold: rest.0,
                     shed_share: rest.1,
                     shed_retries_only: rest.2,
-                    reserved: 0,
+                    hold_above: Told::NOTHING,
+                    began_with: Told::NOTHING,
                 }
             },
         )
