@@ -44,7 +44,7 @@ pub enum Governor<'a> {
     With(&'a str),
 }
 
-/// A policy in Enforce mode for the address of each of `destinations` (name, port);
+/// A policy in Enforce mode for the address of each of `destinations` (name, port), or for all there are;
 /// `spec` is what else is in its `spec`, in YAML's flow style.
 pub fn policy(destinations: &[(&str, u16)], spec: &str) -> String {
     document("lab", "Enforce", destinations, spec)
@@ -56,7 +56,11 @@ pub fn document(name: &str, mode: &str, destinations: &[(&str, u16)], spec: &str
         .iter()
         .map(|(name, port)| format!("{{name: {name}, cidrs: [127.0.0.0/8], ports: [{port}]}}"))
         .collect();
-    let destinations = destinations.join(", ");
+    let destinations = match destinations.as_slice() {
+        // No policy may name nothing: all of them are meant.
+        [] => String::new(),
+        named => format!(", destinations: [{}]", named.join(", ")),
+    };
     let rest = if spec.is_empty() {
         String::new()
     } else {
@@ -64,7 +68,7 @@ pub fn document(name: &str, mode: &str, destinations: &[(&str, u16)], spec: &str
     };
     format!(
         "{{apiVersion: governor.dev/v1alpha1, kind: RetryPolicy, metadata: {{name: {name}}}, \
-         spec: {{mode: {mode}, destinations: [{destinations}]{rest}}}}}\n"
+         spec: {{mode: {mode}{destinations}{rest}}}}}\n"
     )
 }
 
@@ -228,6 +232,15 @@ impl<'a> Stage<'a> {
             && let Some(daemon) = on.daemon.take()
         {
             daemon.crash();
+        }
+    }
+
+    /// Stops the daemon as an operator does: what it put into the kernel goes with it.
+    pub fn stop_daemon(&self) {
+        if let Some(on) = &self.governor
+            && let Some(daemon) = on.daemon.take()
+        {
+            daemon.stop().expect_success();
         }
     }
 

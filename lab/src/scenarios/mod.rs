@@ -4,6 +4,7 @@ mod blip;
 mod blip_90s;
 mod cold_restart;
 mod defaults;
+mod governor_chaos;
 mod layers;
 mod many_nodes;
 mod one_layer;
@@ -23,5 +24,6 @@ pub const ALL: &[Scenario] = &[
     retries_off::SCENARIO,
     many_nodes::SCENARIO,
     one_layer::SCENARIO,
+    governor_chaos::SCENARIO,
     defaults::SCENARIO,
 ];

@@ -1,0 +1,189 @@
+//! What a storm with a disturbed governor was, in figures.
+
+use governor_tests::service::Slot;
+use governor_tests::storm::report::{Outcome, Try};
+
+use crate::measure::Taken;
+use crate::stage::Stage;
+
+use super::events::Met;
+use super::{CALLERS, IN_FORCE, LIVE, Times};
+
+/// `budget.percent`, and the reserve: `minRetryRate` for `budget.interval`, which 10 % of the healthy rate do not lessen.
+const PERCENT: f64 = 10.0;
+const RESERVE: f64 = 100.0;
+const INTERVAL: usize = 10;
+/// So long after a breaker has opened what was admitted before has ended: callers wait 1 s.
+const ENDED: f64 = 1.2;
+
+/// What was taken down of one run.
+pub struct Storm {
+    /// All of it.
+    pub taken: Taken,
+    /// How long the governor was away.
+    pub back: Back,
+    /// What happened to the governor, in words.
+    pub events: Vec<String>,
+    /// See [`Met`].
+    pub unjudged: u64,
+    /// See [`Met`].
+    pub newcomer_lost: usize,
+}
+
+/// Seconds since a start was ordered.
+pub struct Back {
+    /// After `kill -9`: until the daemon was ready. What it had put into the kernel went on.
+    pub killed: f64,
+    /// After a stop: until something was refused. None where nobody stopped it.
+    pub restarted: Option<f64>,
+}
+
+impl Storm {
+    /// From what came of it.
+    pub fn of(
+        name: &str,
+        stage: &Stage<'_>,
+        times: Times,
+        tries: Vec<Try>,
+        slots: Vec<Slot>,
+        met: Met,
+    ) -> Self {
+        let taken = Taken::down(name, stage, times.end, tries, slots);
+        let restarted = (met.restarted > 0.0).then(|| {
+            let start = taken.clock.at(met.restarted);
+            let refused = taken
+                .tries
+                .iter()
+                .filter(|each| is_refused(each) && each.t >= start);
+            let first = refused.map(|each| each.t - start).min();
+            first.map_or(f64::NAN, |after| after as f64 / 1e6)
+        });
+        Self {
+            taken,
+            back: Back {
+                killed: met.killed,
+                restarted,
+            },
+            events: met.said,
+            unjudged: met.unjudged,
+            newcomer_lost: met.newcomer_lost,
+        }
+    }
+
+    /// Operations that ended well in the storm.
+    pub fn well(&self, times: Times) -> f64 {
+        let goodput = self.taken.goodput();
+        goodput.sum(times.storm.0 as usize, times.storm.1 as usize)
+    }
+
+    /// First tries that the governor refused in the storm.
+    pub fn refused_in_it(&self, times: Times) -> f64 {
+        let storm = self.span(times.storm.0, times.storm.1);
+        self.refused_first(|each| storm.contains(&each.t))
+    }
+
+    /// First tries that the governor refused where nothing was wrong.
+    pub fn refused_in_peace(&self, times: Times) -> f64 {
+        let storm = self.span(times.storm.0, times.storm.1 + LIVE);
+        self.refused_first(|each| !storm.contains(&each.t))
+    }
+
+    fn refused_first(&self, is_one: impl Fn(&Try) -> bool) -> f64 {
+        let tries = self.taken.tries.iter();
+        let first = tries.filter(|each| each.attempt == 1 && is_refused(each) && is_one(each));
+        first.count() as f64
+    }
+
+    /// The worst second at the service in the storm, from the third one on, relative to what was offered. While
+    /// nobody governs, and until the next one is in force, it is not judged.
+    pub fn worst_load(&self, times: Times) -> f64 {
+        let (load, offered) = (self.taken.load(), self.taken.offered());
+        let (from, to) = (times.storm.0 as usize + 3, times.storm.1 as usize);
+        let gap = times.restarted as usize..(times.restarted + IN_FORCE).ceil() as usize + 1;
+        let judged = (from..to).filter(|second| !gap.contains(second));
+        let rate = offered.mean(from, to);
+        judged
+            .map(|second| load.0[second] / rate)
+            .fold(0.0, f64::max)
+    }
+
+    /// The most tries that were on their way to the service at one moment while every breaker was open.
+    pub fn at_once(&self, times: Times) -> usize {
+        let mut moves: Vec<(u64, i64)> = Vec::new();
+        for each in self.through(times) {
+            // One that ends when another begins was before it.
+            moves.extend([(each.t, 1), (each.t + each.micros, -1)]);
+        }
+        moves.sort_unstable();
+        let mut now = 0;
+        let levels = moves.into_iter().map(|(_, by)| {
+            now += by;
+            now
+        });
+        levels.max().unwrap_or(0) as usize
+    }
+
+    /// They, in words: workload, beginning and end in seconds of the scene.
+    pub fn told(&self, times: Times) -> String {
+        let start = self.taken.clock.start;
+        let seconds = |t: u64| (t - start) as f64 / 1e6;
+        let mut tries: Vec<_> = self.through(times).collect();
+        tries.sort_by_key(|each| each.t);
+        let tries = tries.iter().map(|each| {
+            let (from, to) = (seconds(each.t), seconds(each.t + each.micros));
+            format!("{from:.3}-{to:.3} s by {}", each.pid)
+        });
+        tries.collect::<Vec<_>>().join(", ")
+    }
+
+    /// How many they were.
+    pub fn probes(&self, times: Times) -> usize {
+        self.through(times).count()
+    }
+
+    /// Tries that were not refused while every breaker was open.
+    fn through(&self, times: Times) -> impl Iterator<Item = &Try> {
+        let clock = self.taken.clock;
+        let mut seen = self
+            .taken
+            .samples
+            .iter()
+            .filter(|sample| sample.t > clock.at(times.storm.0));
+        let opened = seen.find(|sample| sample.breakers() >= CALLERS.len());
+        // Without that there is nothing to see, and a claim says so.
+        let from = opened.map_or(u64::MAX, |sample| sample.t + (ENDED * 1e6) as u64);
+        let to = clock.at(times.restarted.min(times.storm.1) - 0.1);
+        self.taken
+            .tries
+            .iter()
+            .filter(move |each| !is_refused(each) && (from..to).contains(&each.t))
+    }
+
+    /// Retries that reached the service in an interval, relative to what the budget allows: the fullest one before the
+    /// governor was stopped.
+    pub fn fullest_window(&self, times: Times) -> f64 {
+        let clock = self.taken.clock;
+        let retries = self
+            .taken
+            .tries
+            .iter()
+            .filter(|each| each.attempt > 1 && !is_refused(each));
+        let retries = clock.count(1.0, retries.map(|each| (each.t, 1.0)));
+        let successes = self.taken.goodput();
+        let windows = INTERVAL..=times.restarted as usize;
+        let fill = windows.map(|end| {
+            let begin = end - INTERVAL;
+            retries.sum(begin, end) / (successes.sum(begin, end) * PERCENT / 100.0 + RESERVE)
+        });
+        fill.fold(0.0, f64::max)
+    }
+
+    fn span(&self, from: f64, to: f64) -> std::ops::Range<u64> {
+        self.taken.clock.at(from)..self.taken.clock.at(to)
+    }
+}
+
+/// Nothing but the governor refuses in these storms: the service always listens.
+fn is_refused(each: &Try) -> bool {
+    each.denied || each.outcome == Outcome::Refused
+}

@@ -1,0 +1,266 @@
+//! The governor itself is killed, restarted, given policies and filled up, in the middle of storms.
+
+mod events;
+mod measure;
+
+use crate::findings::Claim;
+use crate::measure::beside;
+use crate::scenario::{Found, Length, Play, Scenario};
+use crate::stage::{ENDS_WITHIN, Governor};
+
+use events::{Events, policies};
+use measure::Storm;
+
+/// See the module.
+pub const SCENARIO: Scenario = Scenario {
+    name: "governor-chaos",
+    title: "kill -9, restart, new policies and full maps in the middle of three storms",
+    seconds: |length| storms(length).len() as f64 * (Times::of(length).end + 8.0),
+    play,
+};
+
+const SERVICE: (&str, u16) = ("service", 8080);
+/// Three workloads, each with a breaker of its own: they share probes and the budget.
+const CALLERS: [&str; 3] = ["a", "b", "c"];
+/// Of each.
+const OFFERED: f64 = 80.0;
+const CAPACITY: f64 = 300.0;
+/// The most that the service may get in a second of a storm, relative to first tries: as in blip-90s.
+const LOAD: f64 = 1.35;
+/// Since a governor was started.
+const IN_FORCE: f64 = 2.0;
+/// `openDuration.max x (1 + jitterPercent/100) + ramp`, and the second after which a lost probe is given up by its
+/// caller: so long something may be refused after a storm.
+const LIVE: f64 = 5.0 * 1.5 + 1.0 + 1.0;
+
+/// What happens when, in seconds.
+#[derive(Clone, Copy)]
+struct Times {
+    storm: (f64, f64),
+    /// `kill -9`, and the start of the next one.
+    killed: (f64, f64),
+    /// Other policy, broken policy, good one again.
+    policies: [f64; 3],
+    full: f64,
+    /// Stopped as an operator does it, and started at once.
+    restarted: f64,
+    end: f64,
+}
+
+impl Times {
+    fn of(length: Length) -> Self {
+        let usual = Self {
+            storm: (5.0, 25.0),
+            killed: (10.0, 12.0),
+            policies: [14.5, 15.5, 16.5],
+            full: 17.5,
+            restarted: 20.5,
+            end: 38.0,
+        };
+        let fast = Self {
+            storm: (1.0, 11.0),
+            killed: (4.0, 5.0),
+            policies: [6.5, 7.0, 7.5],
+            full: 8.0,
+            restarted: 11.0,
+            end: 15.0,
+        };
+        length.pick(fast, usual, usual)
+    }
+}
+
+/// A storm, by the order that makes it.
+#[derive(Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    order: &'static str,
+    over: &'static str,
+    connections: &'static str,
+}
+
+const STORMS: [Kind; 3] = [
+    Kind {
+        name: "stall",
+        order: "stall",
+        over: "serve",
+        connections: "fresh",
+    },
+    Kind {
+        name: "overload",
+        order: "capacity 200",
+        over: "capacity 300",
+        connections: "fresh",
+    },
+    Kind {
+        name: "503s",
+        order: "status 503 60",
+        over: "serve",
+        connections: "pool",
+    },
+];
+
+fn storms(length: Length) -> &'static [Kind] {
+    length.pick(&STORMS[..1], &STORMS, &STORMS)
+}
+
+fn play(play: &Play<'_>) -> Found {
+    let times = Times::of(play.length);
+    let mut claims = Vec::new();
+    let mut runs = Vec::new();
+    let mut notes = Vec::new();
+    for kind in storms(play.length) {
+        let name = kind.name;
+        let (calm, chaos) = beside(
+            || {
+                storm(
+                    play,
+                    *kind,
+                    times,
+                    &format!("{name}, undisturbed"),
+                    &Events::None,
+                )
+            },
+            || storm(play, *kind, times, &format!("{name}, chaos"), &Events::All),
+        );
+        claims.extend(judge(*kind, times, &calm, &chaos));
+        notes.extend(chaos.events.clone());
+        runs.extend([calm.taken.run(), chaos.taken.run()]);
+    }
+    Found {
+        story: format!(
+            "Three workloads offer {OFFERED} a second each to a service that can do {CAPACITY}, wait 1 s and try \
+             again after 50 ms, three times. From {} to {} s it stalls, can do 200 a second, or answers 60 % with \
+             503. In it the governor is killed and started again {} s later, gets another policy, a broken one and \
+             the first again, has its maps filled by workloads that scan addresses, and is stopped and started.",
+            times.storm.0,
+            times.storm.1,
+            times.killed.1 - times.killed.0,
+        ),
+        claims,
+        runs,
+        notes,
+        ..Found::default()
+    }
+}
+
+/// What every storm must show, and what only it can.
+fn judge(kind: Kind, times: Times, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
+    let Kind { name, .. } = kind;
+    let mut claims = vec![
+        Claim::at_most(
+            format!("{name}: first tries refused before the storm, and {LIVE} s after it"),
+            chaos.refused_in_peace(times),
+            0.0,
+            "",
+        ),
+        Claim::at_most(
+            format!("{name}: worst second at the service while a governor is there or was killed"),
+            chaos.worst_load(times),
+            LOAD,
+            "x offered",
+        ),
+        Claim::at_most(
+            format!("{name}: until a daemon that was killed is back"),
+            chaos.back.killed,
+            IN_FORCE,
+            "s",
+        ),
+    ];
+    claims.extend(chaos.back.restarted.map(|back| {
+        Claim::at_most(
+            format!("{name}: until one that was stopped is back, and refuses"),
+            back,
+            IN_FORCE,
+            "s",
+        )
+    }));
+    match name {
+        "stall" => {
+            let most = |storm: &Storm| storm.at_once(times) as f64;
+            claims.push(Claim::at_most(
+                format!(
+                    "{name}: most tries at the service at once while the breakers are open (undisturbed: {})",
+                    most(calm)
+                ),
+                most(chaos),
+                1.0,
+                "",
+            ));
+            claims.push(Claim::at_least(
+                format!("{name}: probes in that time ({})", chaos.told(times)),
+                chaos.probes(times) as f64,
+                2.0,
+                "",
+            ));
+        }
+        "overload" => claims.push(Claim::at_least(
+            format!("{name}: operations that ended well, relative to an undisturbed governor"),
+            chaos.well(times) / calm.well(times),
+            0.98,
+            "x",
+        )),
+        "503s" => claims.extend([
+            Claim::at_most(
+                format!(
+                    "{name}: first tries refused in the storm (undisturbed: {})",
+                    calm.refused_in_it(times)
+                ),
+                chaos.refused_in_it(times),
+                0.0,
+                "",
+            ),
+            Claim::at_most(
+                format!(
+                    "{name}: fullest window of the budget until the stop (undisturbed: {:.2})",
+                    calm.fullest_window(times)
+                ),
+                chaos.fullest_window(times),
+                1.0,
+                "x allowed",
+            ),
+        ]),
+        _ => {}
+    }
+    claims.push(Claim::at_least(
+        format!("{name}: attempts that passed unjudged when the maps were full"),
+        chaos.unjudged as f64,
+        1.0,
+        "",
+    ));
+    claims.push(Claim::at_most(
+        format!("{name}: lost by a workload that is new when they are"),
+        chaos.newcomer_lost as f64,
+        0.0,
+        "operations",
+    ));
+    claims
+}
+
+fn storm(play: &Play<'_>, kind: Kind, times: Times, name: &str, events: &Events) -> Storm {
+    let end = times.end;
+    let policies = policies(SERVICE);
+    play.stage(Governor::With(&policies.first), name, end, |stage| {
+        let service = stage.service(SERVICE.0, SERVICE.1, &format!("--capacity {CAPACITY}"));
+        let healthy = stage.service("healthy", events::HEALTHY, "--capacity 300");
+        stage.begin();
+        let load = format!(
+            "--rate {OFFERED} --for {end}s --retry naive --tries 4 --delay 50ms --connections {} --pool 500",
+            kind.connections
+        );
+        let crowds = CALLERS.map(|caller| stage.crowd(caller, SERVICE.1, &load));
+        stage.until(times.storm.0);
+        service.order(kind.order);
+        let met = events.happen(stage, times, &policies);
+        stage.until(times.storm.1);
+        service.order(kind.over);
+        stage.mark(times.storm.0, times.storm.1, kind.name);
+        stage.until(end);
+        let slots = service.slots();
+        drop(healthy);
+        let tries = crowds
+            .into_iter()
+            .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries)
+            .collect();
+        Storm::of(name, stage, times, tries, slots, met)
+    })
+}
