@@ -3,7 +3,7 @@
 //! Only real outcomes come here. A denial is not one (I1), and what audit
 //! would have denied is counted apart (I9).
 
-use crate::breaker::{Level, Move, Probed};
+use crate::breaker::{Level, Met, Move, Probed};
 use crate::cell::Cell;
 use crate::judge::Ledgers;
 use crate::ledger::{EndpointLedger, WorkloadLedger, count};
@@ -186,6 +186,10 @@ fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     let probe = e.probe.map(|ticket| Probed {
         generation: ticket.breaker,
         took: Millis(e.latency / 1_000),
+        met: match e.outcome {
+            Outcome::Status if !e.outcome.overload(e.status) => Met::Error,
+            _ => Met::Silence,
+        },
     });
     let moved = l
         .endpoint

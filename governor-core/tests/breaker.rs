@@ -173,6 +173,24 @@ fn two_failed_probes_do_not_lengthen_the_open_time_and_later_ones_double_it() {
 }
 
 #[test]
+fn a_probe_that_got_an_error_lets_the_next_one_go_soon() {
+    let node = opened(1);
+    let open_after = |outcome: Outcome| {
+        let now = due(&node, 0);
+        let probe = node.first(0, at(now)).expect("the probe");
+        assert_eq!(node.end(probe, at(now), outcome), Move::Reopened);
+        (due(&node, 0) - now + 5) / 10 * 10
+    };
+    for _ in 0..5 {
+        open_after(Outcome::Timeout);
+    }
+    assert_eq!(open_after(Outcome::Status), 1_000);
+    assert_eq!(open_after(Outcome::Status), 1_000);
+    // What was silent before and is again has not come nearer.
+    assert_eq!(open_after(Outcome::Timeout), 5_000);
+}
+
+#[test]
 fn a_probe_that_waited_in_vain_has_waited() {
     let node = opened(1);
     let sent = due(&node, 0);
