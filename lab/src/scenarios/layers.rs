@@ -18,6 +18,17 @@ pub struct Calls {
     pub tries: u32,
     /// How long it waits for an answer.
     pub patience: Duration,
+    /// What its requests say of the operation that they are tries of.
+    pub names: Names,
+}
+
+/// Whether layers in between name their operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// No: they pass on what they were asked. Their own tries and those of the layer above are equal.
+    None,
+    /// As SDKs do: the tries of one operation carry its `idempotency-key`.
+    Key,
 }
 
 /// The wait between two tries of every layer.
@@ -37,14 +48,18 @@ impl Layers {
     pub fn start(stage: &Stage<'_>, calls: Calls, capacity: f64) -> Self {
         let [(outer, at_outer), (inner, at_inner), (leaf, at_leaf)] = CALLED;
         let between = |name: &str, port: u16, next: u16| {
-            let Calls { tries, patience } = calls;
-            let patience = patience.as_millis();
+            let Calls { tries, .. } = calls;
+            let patience = calls.patience.as_millis();
+            let key = match calls.names {
+                Names::Key => "--idempotency-key",
+                Names::None => "",
+            };
             stage.service(
                 name,
                 port,
                 &format!(
                     "--capacity {PLENTY} --name {name} --backend 127.0.0.1:{next} --tries {tries} --delay {DELAY} \
-                     --backend-timeout {patience}ms"
+                     --backend-timeout {patience}ms {key}"
                 ),
             )
         };
@@ -59,8 +74,8 @@ impl Layers {
 
     /// So many operations a second begin at the edge, for so many seconds.
     pub fn load(stage: &Stage<'_>, calls: Calls, rate: f64, seconds: f64) -> Storm {
-        let Calls { tries, patience } = calls;
-        let patience = patience.as_millis();
+        let Calls { tries, .. } = calls;
+        let patience = calls.patience.as_millis();
         stage.crowd(
             "edge",
             CALLED[0].1,

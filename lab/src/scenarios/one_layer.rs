@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::layers::{CALLED, Calls, Layers};
+use super::layers::{CALLED, Calls, Layers, Names};
 use crate::findings::{Claim, Key};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
@@ -20,10 +20,8 @@ pub const SCENARIO: Scenario = Scenario {
 
 const OFFERED: f64 = 25.0;
 const CAPACITY: f64 = 1_000.0;
-const CALLS: Calls = Calls {
-    tries: 3,
-    patience: Duration::from_secs(1),
-};
+const TRIES: u32 = 3;
+const PATIENCE: Duration = Duration::from_secs(1);
 /// What of the leaf's answers are errors when it is a little unwell, percent.
 const UNWELL: u8 = 8;
 
@@ -70,25 +68,78 @@ struct Gain {
     allowed: f64,
 }
 
+/// A run, and what `gain` said before the policy and under it.
+struct Told {
+    taken: Taken,
+    gain: [Gain; 2],
+}
+
+impl Told {
+    /// Attempts at the leaf for each request of the edge.
+    fn each(&self, (from, to): (f64, f64)) -> f64 {
+        let (from, to) = (from as usize, to as usize);
+        self.taken.load().sum(from, to) / self.taken.offered().sum(from, to)
+    }
+
+    fn claims(&self, times: Times) -> Vec<Claim> {
+        let name = &self.taken.name;
+        let [before, after] = &self.gain;
+        let (all, some) = (self.each(times.after), self.each(times.unwell));
+        let (from, to) = (times.unwell.0 as usize, times.unwell.1 as usize);
+        let at_leaf = "attempts at the leaf for each request of the edge";
+        vec![
+            Claim::that(
+                format!("{name}: `gain` before the policy, of 3 x 3 x 3"),
+                format!("{}", before.seen),
+                "27",
+                before.seen == 27.0,
+            ),
+            Claim::at_most(format!("{name}: {at_leaf}, all fail"), all, 1.1, ""),
+            Claim::at_most(format!("{name}: {at_leaf}, some fail"), some, 1.1, ""),
+            Claim::at_least(
+                format!("{name}: goodput while some fail: the edge's tries help"),
+                self.taken.share(from, to),
+                0.99,
+                "of offered",
+            ),
+            Claim::that(
+                format!("{name}: `gain` under the policy"),
+                format!("{}, measured {some:.2} and {all:.2}", after.allowed),
+                "no less than measured, and at most 0.15 more",
+                all <= after.allowed && (0.0..=0.15).contains(&(after.allowed - some)),
+            ),
+        ]
+    }
+}
+
 fn play(play: &Play<'_>) -> Found {
     let times = Times::of(play.length);
     let watching = document("watching", "Audit", &CALLED, "");
-    let (without, with) = beside(
-        || storm(play, Governor::Without, "without", times).0,
-        || storm(play, Governor::With(&watching), "with", times),
+    let governor = Governor::With(&watching);
+    let (without, (with, unnamed)) = beside(
+        || storm(play, Governor::Without, "without", Names::Key, times),
+        || {
+            beside(
+                || storm(play, governor, "with", Names::Key, times),
+                || storm(play, governor, "with, no names", Names::None, times),
+            )
+        },
     );
-    let (with, [before, after]) = with;
-    let each = |taken: &Taken, (from, to): (f64, f64)| {
-        let (from, to) = (from as usize, to as usize);
-        taken.load().sum(from, to) / taken.offered().sum(from, to)
-    };
-    let unwell = (times.unwell.0 as usize, times.unwell.1 as usize);
+    let mut claims = vec![Claim::at_least(
+        "without: attempts at the leaf for each request of the edge, all fail",
+        without.each(times.after),
+        20.0,
+        "",
+    )];
+    claims.extend(with.claims(times));
+    claims.extend(unnamed.claims(times));
     Found {
         story: format!(
             "The edge asks mid-1 {OFFERED} times a second, which asks mid-2, which asks the leaf. Each tries up to \
-             3 times, 50 ms apart. All answers of the leaf are 503 from {} to {} s, with the governor watching, and \
-             from {} to {} s under a policy by which mid-1 and mid-2 may not try again. From {} to {} s {UNWELL} % \
-             of its answers are.",
+             {TRIES} times, 50 ms apart. All answers of the leaf are 503 from {} to {} s, while the governor only \
+             watches, and from {} to {} s, when its policy is that mid-1 and mid-2 may not try again. From {} to {} s \
+             {UNWELL} % of its answers are. The tries of one operation of mid-1 or mid-2 carry its idempotency-key, \
+             as SDKs do it; in a third run nothing names them.",
             times.before.0,
             times.before.1,
             times.after.0,
@@ -96,56 +147,19 @@ fn play(play: &Play<'_>) -> Found {
             times.unwell.0,
             times.unwell.1,
         ),
-        claims: vec![
-            Claim::at_least(
-                "without: attempts at the leaf for each request of the edge",
-                each(&without, times.after),
-                20.0,
-                "",
-            ),
-            Claim::that(
-                "`gain` before the policy",
-                format!("{}", before.seen),
-                "27",
-                before.seen == 27.0,
-            ),
-            Claim::at_most(
-                "with: attempts at the leaf for each request of the edge, all fail",
-                each(&with, times.after),
-                1.1,
-                "",
-            ),
-            Claim::at_most(
-                "with: attempts at the leaf for each request of the edge, some fail",
-                each(&with, times.unwell),
-                1.1,
-                "",
-            ),
-            Claim::at_least(
-                "with: goodput while some fail",
-                with.share(unwell.0, unwell.1),
-                0.99,
-                "of offered",
-            ),
-            Claim::that(
-                "`gain` under the policy lets through what the leaf gets, and not much more",
-                format!(
-                    "{} allowed, {:.2} and {:.2} measured",
-                    after.allowed,
-                    each(&with, times.after),
-                    each(&with, times.unwell)
-                ),
-                "measured up to 0.15 more",
-                (0.0..=0.15).contains(&(after.allowed - each(&with, times.unwell)))
-                    && each(&with, times.after) <= after.allowed,
-            ),
-        ],
+        claims,
         key: Some(Key {
             what: "attempts at a failing leaf for each request of the edge".to_owned(),
-            without: format!("{:.1}", each(&without, times.after)),
-            with: format!("{:.2}", each(&with, times.after)),
+            without: format!("{:.1}", without.each(times.after)),
+            with: format!("{:.2}", with.each(times.after)),
         }),
-        runs: vec![without.run(), with.run()],
+        runs: [without, with, unnamed].iter().map(|it| it.taken.run()).collect(),
+        notes: vec![
+            "Where nothing names operations, mid-1 that asks again because the edge did looks like mid-1 that tries \
+             again: the requests are equal. `gain` counts the tries of layers above once more, and a layer that may \
+             not try again does not pass on what the edge tries again."
+                .to_owned(),
+        ],
         ..Found::default()
     }
 }
@@ -170,9 +184,6 @@ fn gain(stage: &Stage<'_>) -> Gain {
     let mut destinations = told["destinations"].as_array().into_iter().flatten();
     let leaf = destinations.find(|it| it["destination"] == CALLED[2].0);
     let leaf = leaf.cloned().unwrap_or_default();
-    if std::env::var_os("LAB_DEBUG").is_some() {
-        eprintln!("{told}");
-    }
     let multiplier = |which: &str| leaf[which]["multiplier"].as_f64().unwrap_or(f64::NAN);
     Gain {
         seen: multiplier("worstCase"),
@@ -180,9 +191,14 @@ fn gain(stage: &Stage<'_>) -> Gain {
     }
 }
 
-fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> (Taken, [Gain; 2]) {
+fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, names: Names, times: Times) -> Told {
+    let calls = Calls {
+        tries: TRIES,
+        patience: PATIENCE,
+        names,
+    };
     play.stage(governor, name, times.end, |stage| {
-        let layers = Layers::start(stage, CALLS, CAPACITY);
+        let layers = Layers::start(stage, calls, CAPACITY);
         let fail = |(from, to): (f64, f64), how: &str, label: &str| {
             stage.until(from);
             layers.leaf.order(how);
@@ -191,7 +207,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> (
             layers.leaf.order("serve");
         };
         stage.begin();
-        let load = Layers::load(stage, CALLS, OFFERED, times.end);
+        let load = Layers::load(stage, calls, OFFERED, times.end);
         fail(times.before, "status 503", "all fail");
         let before = gain(stage);
         stage.until(times.policy);
@@ -202,9 +218,9 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> (
         let after = gain(stage);
         stage.until(times.end);
         let (tries, slots) = layers.finish(load);
-        (
-            Taken::down(name, stage, times.end, tries, slots),
-            [before, after],
-        )
+        Told {
+            taken: Taken::down(name, stage, times.end, tries, slots),
+            gain: [before, after],
+        }
     })
 }

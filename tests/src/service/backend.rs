@@ -33,6 +33,9 @@ pub struct Asking {
     /// Where tries get their connections from.
     #[arg(long = "backend-connections", value_enum, default_value = "pool")]
     pub connections: Keeping,
+    /// Sends an `idempotency-key` of each operation of its own: of all tries for one request that came in.
+    #[arg(long)]
+    pub idempotency_key: bool,
     /// What is tried again, and when.
     #[command(flatten)]
     pub policy: Policy,
@@ -96,8 +99,12 @@ impl Backend {
             "GET" | "HEAD" => "",
             _ => "Content-Length: 0\r\n",
         };
+        let key = match asking.idempotency_key {
+            true => format!("Idempotency-Key: {name}-{:x}\r\n", fastrand::u64(..)),
+            false => String::new(),
+        };
         format!(
-            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {name}\r\n{body}{ending}\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {name}\r\n{key}{body}{ending}\r\n"
         )
         .into_bytes()
     }
