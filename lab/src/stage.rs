@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -226,6 +227,12 @@ impl<'a> Stage<'a> {
         Some(self.governor.as_ref()?.watch.now())
     }
 
+    /// The daemon's process id, where there is one.
+    pub fn daemon(&self) -> Option<u32> {
+        let on = self.governor.as_ref()?;
+        on.daemon.borrow().as_ref().map(Daemon::pid)
+    }
+
     /// Kills the daemon, as `kill -9` does; what it put into the kernel stays.
     pub fn crash_daemon(&self) {
         if let Some(on) = &self.governor
@@ -248,6 +255,13 @@ impl<'a> Stage<'a> {
     pub fn restart_daemon(&self) {
         if let Some(on) = &self.governor {
             on.daemon.replace(Some(on.node.start_daemon()));
+        }
+    }
+
+    /// Gives a host this address, as the governor's resolver sees it.
+    pub fn name_host(&self, name: &str, address: IpAddr) {
+        if let Some(on) = &self.governor {
+            on.node.name_host(name, &[address]);
         }
     }
 

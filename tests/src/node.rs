@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -24,6 +24,7 @@ use crate::scratch::Scratch;
 
 /// How long the daemon may take to come up or go, and a command line to answer.
 const SHORT: Duration = Duration::from_secs(20);
+const HOSTS: &str = "/etc/hosts";
 const LISTEN: &str = "127.0.0.1:9478";
 
 /// Policies, control socket, pins and metrics address of one daemon at a time. It governs the lab's
@@ -34,6 +35,7 @@ pub struct Node<'a> {
     cgroup: Cgroup,
     scratch: Scratch,
     bpffs: BpfFs,
+    hosts: PathBuf,
 }
 
 /// A running daemon. Dropping it kills it as `kill -9` does.
@@ -48,12 +50,27 @@ impl<'a> Node<'a> {
     pub fn new(lab: &'a Lab) -> Self {
         let scratch = Scratch::new();
         must(fs::create_dir(scratch.path("policies")).context("cannot make a policy directory"));
+        let hosts = scratch.path("hosts");
+        must(fs::copy(HOSTS, &hosts).with_context(|| format!("cannot copy {HOSTS}")));
         Self {
             lab,
             cgroup: Cgroup::create("daemon"),
             scratch,
             bpffs: BpfFs::mount(),
+            hosts,
         }
+    }
+
+    /// Gives a host these addresses, and takes those of all others away that were given before.
+    pub fn name_host(&self, name: &str, addresses: &[IpAddr]) {
+        let written = fs::read_to_string(HOSTS).and_then(|mut hosts| {
+            for address in addresses {
+                hosts += &format!("\n{address} {name}");
+            }
+            // In place: what is bound over the node's own is this file.
+            fs::write(&self.hosts, hosts + "\n")
+        });
+        must(written.with_context(|| format!("cannot name host {name}")));
     }
 
     /// Writes a policy file; a running daemon notices by itself.
@@ -109,7 +126,9 @@ impl<'a> Node<'a> {
 
     /// Where the daemon and its command lines live.
     pub fn place(&self) -> Place<'_> {
-        Place::new(self.lab.netns(), &self.cgroup).with_bpffs(&self.bpffs)
+        Place::new(self.lab.netns(), &self.cgroup)
+            .with_bpffs(&self.bpffs)
+            .with_hosts(&self.hosts)
     }
 
     /// Runs a command of the binary against this node's socket: `ctl(["breaker", "open", "auth"])`.

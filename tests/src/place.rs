@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -21,6 +21,7 @@ pub struct Place<'a> {
     netns: Option<&'a Netns>,
     cgroup: Option<&'a Cgroup>,
     bpffs: Option<&'a BpfFs>,
+    hosts: Option<&'a Path>,
 }
 
 impl<'a> Place<'a> {
@@ -30,6 +31,7 @@ impl<'a> Place<'a> {
             netns: Some(netns),
             cgroup: Some(cgroup),
             bpffs: None,
+            hosts: None,
         }
     }
 
@@ -53,6 +55,15 @@ impl<'a> Place<'a> {
     pub fn with_bpffs(self, bpffs: &'a BpfFs) -> Self {
         Self {
             bpffs: Some(bpffs),
+            ..self
+        }
+    }
+
+    /// The same place with this file as `/etc/hosts`, in a mount namespace of the process's own: what is written
+    /// to it is seen there.
+    pub fn with_hosts(self, hosts: &'a Path) -> Self {
+        Self {
+            hosts: Some(hosts),
             ..self
         }
     }
@@ -86,7 +97,11 @@ impl<'a> Place<'a> {
         let mut journey = Journey {
             cgroup,
             netns,
-            bpffs,
+            mounts: bpffs
+                .map(|path| (path, "/sys/fs/bpf"))
+                .into_iter()
+                .chain(self.hosts.map(|path| (path.to_owned(), "/etc/hosts")))
+                .collect(),
         };
         // SAFETY: between fork and exec only system calls are made: all paths and files were prepared
         // before, and nix copies short paths to the stack.
@@ -97,7 +112,8 @@ impl<'a> Place<'a> {
 struct Journey {
     cgroup: Option<File>,
     netns: Option<File>,
-    bpffs: Option<PathBuf>,
+    /// What is bound where.
+    mounts: Vec<(PathBuf, &'static str)>,
 }
 
 impl Journey {
@@ -108,7 +124,7 @@ impl Journey {
         if let Some(netns) = &self.netns {
             setns(netns, CloneFlags::CLONE_NEWNET)?;
         }
-        if let Some(bpffs) = &self.bpffs {
+        if !self.mounts.is_empty() {
             unshare(CloneFlags::CLONE_NEWNS)?;
             // Private first: else the mount would appear on the host.
             mount(
@@ -118,9 +134,11 @@ impl Journey {
                 MsFlags::MS_REC | MsFlags::MS_PRIVATE,
                 None::<&str>,
             )?;
+        }
+        for (from, to) in &self.mounts {
             mount(
-                Some(bpffs),
-                "/sys/fs/bpf",
+                Some(from),
+                *to,
                 None::<&str>,
                 MsFlags::MS_BIND,
                 None::<&str>,

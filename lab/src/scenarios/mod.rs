@@ -5,10 +5,15 @@ mod blip_90s;
 mod cold_restart;
 mod defaults;
 mod governor_chaos;
+mod harmless;
 mod layers;
+mod long_timeouts;
 mod many_nodes;
+mod noisy_neighbour;
+mod not_retryable;
 mod one_layer;
 mod overload;
+mod partial;
 mod retries_off;
 mod scale_out;
 
@@ -23,7 +28,12 @@ pub const ALL: &[Scenario] = &[
     scale_out::SCENARIO,
     retries_off::SCENARIO,
     many_nodes::SCENARIO,
+    partial::SCENARIO,
     one_layer::SCENARIO,
+    not_retryable::SCENARIO,
+    long_timeouts::SCENARIO,
+    noisy_neighbour::SCENARIO,
+    harmless::SCENARIO,
     governor_chaos::SCENARIO,
     defaults::SCENARIO,
 ];

@@ -65,8 +65,8 @@ pub struct Met {
     pub said: Vec<String>,
     /// Seconds from the start after `kill -9` until the daemon was ready.
     pub killed: f64,
-    /// The moment the second start was ordered, seconds of the scene.
-    pub restarted: f64,
+    /// When it was started after a stop, seconds of the scene, and how long until it was ready.
+    pub restarted: Option<(f64, f64)>,
     /// Attempts that were not judged since the ledgers were full.
     pub unjudged: u64,
     /// Operations that a workload lost which began when the maps were full.
@@ -102,8 +102,9 @@ impl Events {
         stage.until(times.restarted);
         if times.restarted < times.storm.1 {
             stage.stop_daemon();
-            met.restarted = stage.now();
+            let start = stage.now();
             stage.restart_daemon();
+            met.restarted = Some((start, stage.now() - start));
             stage.mark(times.restarted, stage.now(), "restarted");
         }
         met

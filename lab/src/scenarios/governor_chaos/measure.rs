@@ -34,8 +34,16 @@ pub struct Storm {
 pub struct Back {
     /// After `kill -9`: until the daemon was ready. What it had put into the kernel went on.
     pub killed: f64,
-    /// After a stop: until something was refused. None where nobody stopped it.
-    pub restarted: Option<f64>,
+    /// After a stop. None where nobody stopped it.
+    pub restarted: Option<Restarted>,
+}
+
+/// Seconds since the start of a governor that finds nothing of another.
+pub struct Restarted {
+    /// Until it was ready.
+    pub ready: f64,
+    /// Until something was refused.
+    pub refuses: f64,
 }
 
 impl Storm {
@@ -49,14 +57,12 @@ impl Storm {
         met: Met,
     ) -> Self {
         let taken = Taken::down(name, stage, times.end, tries, slots);
-        let restarted = (met.restarted > 0.0).then(|| {
-            let start = taken.clock.at(met.restarted);
-            let refused = taken
-                .tries
-                .iter()
-                .filter(|each| is_refused(each) && each.t >= start);
-            let first = refused.map(|each| each.t - start).min();
-            first.map_or(f64::NAN, |after| after as f64 / 1e6)
+        let restarted = met.restarted.map(|(at, ready)| {
+            let start = taken.clock.at(at);
+            let refused = taken.tries.iter().filter(|each| is_refused(each));
+            let since = refused.filter_map(|each| each.t.checked_sub(start));
+            let refuses = since.min().map_or(f64::NAN, |after| after as f64 / 1e6);
+            Restarted { ready, refuses }
         });
         Self {
             taken,

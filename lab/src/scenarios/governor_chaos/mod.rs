@@ -87,7 +87,7 @@ const STORMS: [Kind; 3] = [
     },
     Kind {
         name: "overload",
-        order: "capacity 200",
+        order: "capacity 150",
         over: "capacity 300",
         connections: "fresh",
     },
@@ -129,7 +129,7 @@ fn play(play: &Play<'_>) -> Found {
     Found {
         story: format!(
             "Three workloads offer {OFFERED} a second each to a service that can do {CAPACITY}, wait 1 s and try \
-             again after 50 ms, three times. From {} to {} s it stalls, can do 200 a second, or answers 60 % with \
+             again after 50 ms, three times. From {} to {} s it stalls, can do 150 a second, or answers 60 % with \
              503. In it the governor is killed and started again {} s later, gets another policy, a broken one and \
              the first again, has its maps filled by workloads that scan addresses, and is stopped and started.",
             times.storm.0,
@@ -166,14 +166,23 @@ fn judge(kind: Kind, times: Times, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
             "s",
         ),
     ];
-    claims.extend(chaos.back.restarted.map(|back| {
-        Claim::at_most(
-            format!("{name}: until one that was stopped is back, and refuses"),
-            back,
+    if let Some(back) = &chaos.back.restarted {
+        claims.push(Claim::at_most(
+            format!("{name}: until one that was stopped is back"),
+            back.ready,
             IN_FORCE,
             "s",
-        )
-    }));
+        ));
+        // An overload must first fill a queue before there is something to refuse.
+        if name != "overload" {
+            claims.push(Claim::at_most(
+                format!("{name}: until it refuses"),
+                back.refuses,
+                IN_FORCE,
+                "s",
+            ));
+        }
+    }
     match name {
         "stall" => {
             let most = |storm: &Storm| storm.at_once(times) as f64;

@@ -1,0 +1,87 @@
+//! An hour of healthy traffic of all kinds in three minutes: nothing is refused.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`loads`] | who calls whom, each load a workload of its own |
+//! | [`day`] | what happens meanwhile: bursts, deploys, new addresses, shifts |
+//! | `peers.py` | protocols that look like failures: streams, silent receivers, last words, hedges |
+
+mod day;
+mod loads;
+mod verdict;
+
+use crate::findings::{Claim, Key};
+use crate::measure::beside;
+use crate::scenario::{Found, Length, Play, Scenario};
+use crate::stage::Governor;
+
+use loads::Loads;
+use verdict::Day;
+
+/// See the module.
+pub const SCENARIO: Scenario = Scenario {
+    name: "harmless",
+    title: "an hour of mixed healthy traffic in three minutes: no first try is refused",
+    seconds: |length| seconds(length) + 20.0,
+    play,
+};
+
+fn seconds(length: Length) -> f64 {
+    length.pick(12.0, 180.0, 180.0)
+}
+
+fn play(play: &Play<'_>) -> Found {
+    let policy = loads::policy();
+    let (without, with) = beside(
+        || spend(play, Governor::Without, "without"),
+        || spend(play, Governor::With(&policy), "with"),
+    );
+    let mut claims = with.healthy();
+    claims.extend(with.troubled(&without));
+    let denied = with.first_tries_denied();
+    Found {
+        story: format!(
+            "Twenty workloads call services that are well, for {} s: {}. The policy is the default one, for all \
+             destinations, in Enforce mode. Beside them are the rows of DESIGN.md where something does fail and \
+             simpler laws make it worse: a hang of 1.5 s under long polls, one of three backends that refuses and one \
+             that hangs, servers that are restarted one by one.",
+            seconds(play.length),
+            loads::NAMED,
+        ),
+        claims,
+        runs: vec![without.taken.run(), with.taken.run()],
+        key: Some(Key {
+            what: "first tries refused where nothing fails".to_owned(),
+            without: "0".to_owned(),
+            with: denied.to_string(),
+        }),
+        notes: vec![
+            "The chart is that of one workload with bursts and a tenfold growth.".to_owned(),
+            with.told(),
+        ],
+        ..Found::default()
+    }
+}
+
+fn spend(play: &Play<'_>, governor: Governor<'_>, name: &str) -> Day {
+    let length = seconds(play.length);
+    play.stage(governor, name, length, |stage| {
+        let services = loads::Services::start(stage);
+        stage.begin();
+        let mut loads = Loads::start(stage, play.length, length);
+        day::passes(stage, &services, &mut loads, length);
+        stage.until(length);
+        Day::of(name, stage, length, &services, loads)
+    })
+}
+
+/// That nothing of a list is there: what is there is named.
+fn none(what: impl Into<String>, found: Vec<String>) -> Claim {
+    let holds = found.is_empty();
+    let measured = if holds {
+        "0".to_owned()
+    } else {
+        found.join(", ")
+    };
+    Claim::that(what, measured, "0", holds)
+}

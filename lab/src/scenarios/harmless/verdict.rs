@@ -1,0 +1,289 @@
+//! What became of the day.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use governor_tests::real_clients::{End, RealClient};
+use governor_tests::storm::report::{Outcome, Try};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::findings::Claim;
+use crate::measure::Taken;
+use crate::stage::{ENDS_WITHIN, Stage};
+use crate::watch::Sample;
+
+use super::day::{HANG, HANGS_AT};
+use super::loads::{Loads, Services};
+use super::none;
+
+/// Destinations where something fails on purpose; everything else is well.
+const TROUBLED: [&str; 3] = ["polls-and-calls", "deployed", "partial"];
+/// Loads on them.
+const TROUBLED_LOADS: [&str; 4] = ["calls", "deployed", "partial-2", "partial-3"];
+/// After a hang has ended its last callers give up, seconds.
+const OVER: f64 = 2.0;
+
+/// A day, and how each load fared.
+pub struct Day {
+    /// The workload of the chart.
+    pub taken: Taken,
+    tries: BTreeMap<String, Vec<Try>>,
+    others: BTreeMap<String, Fared>,
+    /// When it was over.
+    last: Option<Sample>,
+}
+
+/// Operations of a load that is not of storm clients.
+#[derive(Debug, Deserialize)]
+struct Fared {
+    ended: usize,
+    failed: usize,
+    why: Vec<String>,
+}
+
+impl Day {
+    /// Waits for the end of all loads.
+    pub fn of(
+        name: &str,
+        stage: &Stage<'_>,
+        length: f64,
+        services: &Services,
+        loads: Loads,
+    ) -> Self {
+        let slots = services.web.slots();
+        let mut tries = BTreeMap::new();
+        for (name, storms) in loads.storms {
+            let all = storms
+                .into_iter()
+                .flat_map(|storm| storm.finish(ENDS_WITHIN).tries);
+            tries.insert(name, all.collect::<Vec<_>>());
+        }
+        let mut others = BTreeMap::new();
+        for (name, load) in loads.peers {
+            let output = load.finish(ENDS_WITHIN).expect_success().stdout;
+            let fared = serde_json::from_str(&output);
+            others.insert(
+                name.to_owned(),
+                fared.unwrap_or_else(|_| Fared::not(&output)),
+            );
+        }
+        for (client, load) in loads.real {
+            // Some take seconds to start.
+            let output = load.finish(ENDS_WITHIN * 2).expect_success().stdout;
+            others.insert(format!("{client:?}"), Fared::of(&output));
+        }
+        // What is on its way is told within a second.
+        std::thread::sleep(Duration::from_secs(1));
+        let last = stage.status();
+        let web = tries.remove("web").unwrap_or_default();
+        Self {
+            taken: Taken::down(name, stage, length, web, slots),
+            tries,
+            others,
+            last,
+        }
+    }
+
+    /// First tries denied at destinations that are well.
+    pub fn first_tries_denied(&self) -> u64 {
+        self.well()
+            .filter_map(|it| it["deniedFirstTries"].as_u64())
+            .sum()
+    }
+
+    /// What must be so where nothing fails.
+    pub fn healthy(&self) -> Vec<Claim> {
+        let sums = |count: &str| -> Vec<String> {
+            let sums = self.well().map(|it| (named(it), sum(&it[count])));
+            sums.filter(|(_, sum)| *sum > 0)
+                .map(|(name, sum)| format!("{sum} at {name}"))
+                .collect()
+        };
+        let attempts: u64 = self.well().filter_map(|it| it["attempts"].as_u64()).sum();
+        vec![
+            Claim::at_least("attempts where nothing fails", attempts as f64, 500.0, ""),
+            none("first tries denied there", sums("deniedFirstTries")),
+            none("attempts denied there, of whatever kind", sums("denied")),
+            none("taken for a failure there", sums("failures")),
+            none(
+                "operations that failed there, as their callers saw it",
+                self.failed(),
+            ),
+        ]
+    }
+
+    /// What must be so where something does fail.
+    pub fn troubled(&self, without: &Self) -> Vec<Claim> {
+        let clock = self.taken.clock;
+        let from = HANGS_AT * clock.length + HANG + OVER;
+        let share = |day: &Self| {
+            let calls = day.tries_of("calls");
+            let after = day.taken.clock.at(from);
+            let late: Vec<_> = calls.iter().filter(|each| each.t >= after).collect();
+            let well = late
+                .iter()
+                .filter(|each| each.outcome == Outcome::Ok)
+                .count();
+            well as f64 / late.len() as f64
+        };
+        let denied_then = |sample: Option<&Sample>| {
+            let entry = sample.and_then(|it| it.destination("polls-and-calls"));
+            entry.map_or(f64::NAN, |it| sum(&it["deniedFirstTries"]) as f64)
+        };
+        let then = self.taken.samples.iter().find(|it| it.t >= clock.at(from));
+        let at_first = |day: &Self| lost(day.tries_of("partial-1")) as f64;
+        let well = |day: &Self| {
+            let tries = day.tries_of("deployed");
+            tries
+                .iter()
+                .filter(|each| each.outcome == Outcome::Ok)
+                .count() as f64
+        };
+        let deployed = self.last.as_ref().and_then(|it| it.destination("deployed"));
+        vec![
+            Claim::at_least(
+                format!(
+                    "long polls and calls that hang for {HANG} s: goodput of calls {OVER} s later (without: {:.3})",
+                    share(without)
+                ),
+                share(self),
+                0.99,
+                "of offered",
+            ),
+            Claim::at_most(
+                "first tries denied there from then on",
+                denied_then(self.last.as_ref()) - denied_then(then),
+                0.0,
+                "",
+            ),
+            Claim::at_most(
+                format!(
+                    "one of three backends refuses, one hangs: lost at the third (without: {})",
+                    at_first(without)
+                ),
+                at_first(self),
+                0.0,
+                "operations",
+            ),
+            Claim::at_most(
+                "servers restarted one by one: first tries denied",
+                deployed.map_or(f64::NAN, |it| sum(&it["deniedFirstTries"]) as f64),
+                0.0,
+                "",
+            ),
+            Claim::at_least(
+                "the same: operations that ended well",
+                well(self) / well(without),
+                0.999,
+                "x without",
+            ),
+        ]
+    }
+
+    /// What a reader may want to know.
+    pub fn told(&self) -> String {
+        let tries = self
+            .tries
+            .iter()
+            .map(|(name, tries)| format!("{name} {}", tries.len()));
+        let others = self
+            .others
+            .iter()
+            .map(|(name, fared)| format!("{name} {}", fared.ended));
+        let loads: Vec<_> = tries.chain(others).collect();
+        let trouble: Vec<_> = self
+            .destinations()
+            .filter(|it| TROUBLED.contains(&it["destination"].as_str().unwrap_or_default()))
+            .map(|it| format!("{} {}", named(it), it["denied"]))
+            .collect();
+        format!(
+            "Tries by load, beside those of the chart: {}. Denied where something failed: {}.",
+            loads.join(", "),
+            trouble.join("; ")
+        )
+    }
+
+    fn destinations(&self) -> impl Iterator<Item = &Value> {
+        self.last.iter().flat_map(Sample::destinations)
+    }
+
+    /// Destinations that are well.
+    fn well(&self) -> impl Iterator<Item = &Value> {
+        self.destinations()
+            .filter(|it| !TROUBLED.contains(&it["destination"].as_str().unwrap_or_default()))
+    }
+
+    /// Loads that lost something where nothing fails, and how much.
+    fn failed(&self) -> Vec<String> {
+        let web = ("web", lost(&self.taken.tries));
+        let loads = self
+            .tries
+            .iter()
+            .map(|(name, tries)| (name.as_str(), lost(tries)));
+        let loads = loads.filter(|(name, _)| !TROUBLED_LOADS.contains(name));
+        let failed = loads.chain([web]).filter(|(_, lost)| *lost > 0);
+        let failed = failed.map(|(name, lost)| format!("{lost} of {name}"));
+        let others = self
+            .others
+            .iter()
+            .filter(|(_, fared)| fared.failed > 0 || fared.ended == 0);
+        let others = others.map(|(name, fared)| {
+            format!(
+                "{} of {} of {name} ({})",
+                fared.failed,
+                fared.ended,
+                fared.why.join(", ")
+            )
+        });
+        failed.chain(others).collect()
+    }
+
+    fn tries_of(&self, load: &str) -> &[Try] {
+        self.tries.get(load).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Fared {
+    /// Of an unmodified client.
+    fn of(output: &str) -> Self {
+        let ended = RealClient::ended(output);
+        let failed: Vec<_> = ended.iter().filter(|it| it.end != End::Well).collect();
+        Self {
+            ended: ended.len(),
+            failed: failed.len(),
+            why: failed
+                .iter()
+                .take(3)
+                .map(|it| format!("{:?}", it.end))
+                .collect(),
+        }
+    }
+
+    fn not(output: &str) -> Self {
+        Self {
+            ended: 0,
+            failed: 0,
+            why: vec![output.to_owned()],
+        }
+    }
+}
+
+fn lost(tries: &[Try]) -> usize {
+    tries
+        .iter()
+        .filter(|each| each.outcome != Outcome::Ok)
+        .count()
+}
+
+fn named(destination: &Value) -> &str {
+    destination["destination"].as_str().unwrap_or("?")
+}
+
+/// A count, or the sum of all counts below it.
+fn sum(counts: &Value) -> u64 {
+    match counts {
+        Value::Object(counts) => counts.values().map(sum).sum(),
+        count => count.as_u64().unwrap_or(0),
+    }
+}
