@@ -32,7 +32,7 @@ struct Times {
 impl Times {
     fn of(length: Length) -> Self {
         let (calm, lasts, after) =
-            length.pick((3.0, 6.0, 6.0), (10.0, 20.0, 16.0), (10.0, 90.0, 16.0));
+            length.pick((2.0, 5.0, 9.0), (10.0, 20.0, 16.0), (10.0, 90.0, 16.0));
         Self {
             stall: (calm, calm + lasts),
             end: calm + lasts + after,
