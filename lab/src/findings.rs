@@ -16,6 +16,8 @@ pub struct Findings {
     pub claims: Vec<Claim>,
     /// What was played, run by run: the one without the governor first.
     pub runs: Vec<Run>,
+    /// Figures side by side.
+    pub tables: Vec<Table>,
     /// The figure that tells it in one line; the report makes one of the runs where there is none.
     pub key: Option<Key>,
     /// What it tried for a default.
@@ -30,6 +32,26 @@ impl Findings {
     /// Whether every claim holds.
     pub fn hold(&self) -> bool {
         self.claims.iter().all(|claim| claim.holds)
+    }
+}
+
+/// Figures side by side: a row for each of what is compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Table {
+    /// Names of the columns; that of the first may be empty.
+    pub columns: Vec<String>,
+    /// The rows, each as long as `columns`.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Of these.
+    pub fn new(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        Self {
+            columns: columns.iter().map(|it| (*it).to_owned()).collect(),
+            rows: rows.into_iter().collect(),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod findings;
 pub mod measure;
+pub mod peers;
 pub mod progress;
 pub mod report;
 pub mod scenario;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use governor_lab::peers::{self, proxy::PROGRAMS};
 use governor_lab::progress::Progress;
 use governor_lab::report::{self, About};
 use governor_lab::scenario::{Length, Scenario};
@@ -29,17 +30,24 @@ struct Cli {
     /// Name the scenarios and play none
     #[arg(long)]
     list: bool,
+    /// Play the storms of the comparison instead, through proxies whose programs are unpacked here
+    #[arg(long, value_name = "DIRECTORY")]
+    peers: Option<PathBuf>,
     /// Where the report goes
     #[arg(long, value_name = "DIRECTORY", default_value = "target/lab")]
     out: PathBuf,
 }
 
 fn named(name: &str) -> Result<&'static str, String> {
+    let all = || Scenario::ALL.iter().chain(peers::ALL);
     let known = || {
-        let names: Vec<_> = Scenario::ALL.iter().map(|it| it.name).collect();
+        let names: Vec<_> = all().map(|it| it.name).collect();
         format!("no such scenario (known: {})", names.join(", "))
     };
-    Scenario::named(name).map(|it| it.name).ok_or_else(known)
+    all()
+        .find(|it| it.name == name)
+        .map(|it| it.name)
+        .ok_or_else(known)
 }
 
 fn main() -> ExitCode {
@@ -58,7 +66,15 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         (_, true) => Length::Full,
         _ => Length::Usual,
     };
-    let chosen: Vec<_> = Scenario::ALL
+    let all = match &cli.peers {
+        Some(programs) => {
+            // Set once, here.
+            let _ = PROGRAMS.set(programs.clone());
+            peers::ALL
+        }
+        None => Scenario::ALL,
+    };
+    let chosen: Vec<_> = all
         .iter()
         .filter(|it| cli.scenarios.is_empty() || cli.scenarios.contains(&it.name))
         .collect();

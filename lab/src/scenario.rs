@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use crate::findings::{Claim, Findings, Key, Run, Sweep};
+use crate::findings::{Claim, Findings, Key, Run, Sweep, Table};
 use crate::progress::Progress;
 use crate::scenarios;
 use crate::stage::{self, Governor, Stage};
@@ -59,6 +59,8 @@ pub struct Found {
     pub claims: Vec<Claim>,
     /// For the chart.
     pub runs: Vec<Run>,
+    /// Figures side by side.
+    pub tables: Vec<Table>,
     /// The figure that tells it in one line; the report makes one of the runs where there is none.
     pub key: Option<Key>,
     /// What it tried for a default.
@@ -119,6 +121,7 @@ impl Scenario {
             story: found.story,
             claims: found.claims,
             runs: found.runs,
+            tables: found.tables,
             key: found.key,
             sweeps: found.sweeps,
             notes: found.notes,

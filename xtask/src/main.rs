@@ -8,6 +8,7 @@ mod clients;
 mod commands;
 mod demo;
 mod needs;
+mod peers;
 mod run;
 mod steps;
 mod tree;

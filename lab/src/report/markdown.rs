@@ -3,7 +3,7 @@
 use super::figures::{Figures, key};
 use super::number::{duration, number, percent};
 use super::{About, chart, chart_name, sweep, sweep_name};
-use crate::findings::{Claim, Findings, Sweep};
+use crate::findings::{Claim, Findings, Sweep, Table};
 
 /// The whole of it.
 pub fn report(findings: &[Findings], about: &About) -> String {
@@ -125,6 +125,21 @@ fn section(page: &mut Page, found: &Findings, about: &About) {
         {
             let holds = if *holds { "holds" } else { "**FAILS**" };
             page.row(&[&cell(what), &cell(measured), &cell(wanted), holds]);
+        }
+        page.line("");
+    }
+    for Table { columns, rows } in &found.tables {
+        page.row(&columns.iter().map(String::as_str).collect::<Vec<_>>());
+        page.row(&vec!["---"; columns.len()]);
+        for row in rows {
+            page.row(
+                &row.iter()
+                    .map(|it| cell(it))
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>(),
+            );
         }
         page.line("");
     }

@@ -25,6 +25,7 @@ pub fn run(name: &str, governed: bool) -> Run {
 /// Findings of these runs.
 pub fn found(runs: Vec<Run>) -> Findings {
     Findings {
+        tables: Vec::new(),
         name: "blip-5s".to_owned(),
         title: "a stall of 5 s at 80 % load".to_owned(),
         story: "Callers try three times.".to_owned(),

@@ -21,13 +21,15 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+pub struct Run {
     /// Requests answered per second.
-    rate: f64,
+    pub rate: f64,
+    /// Of 100 answers 50 came sooner, us.
+    pub p50: f64,
     /// Of 100 answers 99 came sooner, us.
-    p99: f64,
+    pub p99: f64,
     /// CPU time of a request, its caller's and its server's, us.
-    cpu: f64,
+    pub cpu: f64,
 }
 
 /// Pairs of runs.
@@ -99,8 +101,8 @@ fn cpu(site: Site<'_>) -> Result<f64> {
     Ok(usage.context("no usage_usec in cpu.stat")?.parse()?)
 }
 
-/// What wrk prints.
-fn read(text: &str, spent: f64) -> Result<Run> {
+/// What wrk prints; `spent` is the CPU time of its run, us.
+pub fn read(text: &str, spent: f64) -> Result<Run> {
     let line = |word: &str| {
         let found = text.lines().find(|line| line.contains(word));
         found.with_context(|| format!("no line with {word}"))
@@ -113,6 +115,7 @@ fn read(text: &str, spent: f64) -> Result<Run> {
     let requests: f64 = word(line(" requests in ")?, 0)?.parse()?;
     Ok(Run {
         rate: word(line("Requests/sec:")?, 1)?.parse()?,
+        p50: micros(word(line("50%")?, 1)?)?,
         p99: micros(word(line("99%")?, 1)?)?,
         cpu: spent / requests,
     })

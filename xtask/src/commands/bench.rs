@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: what the kernel programs cost, as a table and as JSON.
+//! `cargo xtask bench`: what the kernel programs cost, as a table and as JSON; `bench peers`: the
+//! governor beside proxies.
 //!
 //! It reports; it never fails for a figure. Run it on a quiet machine.
 
@@ -6,6 +7,7 @@ use anyhow::Result;
 
 use super::setup::{self, Purpose};
 use crate::{
+    peers,
     run::{self, cargo},
     tree,
 };
@@ -13,13 +15,30 @@ use crate::{
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub struct Args {
+    /// What to measure [default: what the kernel programs cost]
+    #[arg(value_enum)]
+    what: Option<What>,
     /// Fewer rounds and pairs: half a minute, wide intervals
     #[arg(long)]
     quick: bool,
 }
 
+/// What there is besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Storms and healthy traffic through Envoy, HAProxy, nginx, the governor and nothing
+    Peers,
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    match args.what {
+        Some(What::Peers) => peers::run(args.quick),
+        None => programs(args),
+    }
+}
+
+fn programs(args: &Args) -> Result<()> {
     let object = setup::ensure(Purpose::Bench)?.build()?;
     run::run(cargo().args(["build", "--package", "governor-tests", "--bin", "bench"]))?;
     let target = tree::root().join("target");

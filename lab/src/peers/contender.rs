@@ -1,0 +1,100 @@
+//! Who stands between callers and the service.
+
+use super::proxy::{Proxy, Sidecar};
+use crate::scenario::Play;
+use crate::stage::{Governor, Stage, policy};
+
+/// Where the service listens.
+pub const SERVICE: u16 = 8080;
+/// Where the first sidecar listens; each further one a port higher.
+const SIDECARS: u16 = 9000;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// Nothing.
+    Nothing,
+    /// A proxy as a sidecar of each workload.
+    Proxy(Proxy),
+    /// The governor.
+    Governor,
+}
+
+/// A contender on a stage.
+pub struct Between<'s, 'l> {
+    /// The stage.
+    pub stage: &'s Stage<'l>,
+    /// The sidecar of each workload; none where there are no proxies.
+    pub sidecars: Vec<Sidecar>,
+    /// Callers do not retry: what is between does.
+    pub retries: bool,
+}
+
+impl Contender {
+    /// All of them, nothing first and the governor last.
+    pub fn all() -> Vec<Self> {
+        let proxies = Proxy::ALL.map(Self::Proxy);
+        [&[Self::Nothing], proxies.as_slice(), &[Self::Governor]].concat()
+    }
+
+    /// As the report calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Proxy(proxy) => proxy.name(),
+            Self::Governor => "the governor",
+        }
+    }
+
+    /// Plays a scene with it, for workloads of these names; `spec` is what the governor's policy says
+    /// besides its defaults.
+    pub fn play<T>(
+        self,
+        play: &Play<'_>,
+        seconds: f64,
+        workloads: &[String],
+        spec: &str,
+        scene: impl FnOnce(&Between<'_, '_>) -> T,
+    ) -> T {
+        let text = policy(&[("service", SERVICE)], spec);
+        let governor = match self {
+            Self::Governor => Governor::With(&text),
+            _ => Governor::Without,
+        };
+        play.stage(governor, self.name(), seconds, |stage| {
+            let sidecars = match self {
+                Self::Proxy(proxy) => workloads
+                    .iter()
+                    .zip(SIDECARS..)
+                    .map(|(workload, port)| Sidecar::start(proxy, stage, workload, port, SERVICE))
+                    .collect(),
+                _ => Vec::new(),
+            };
+            scene(&Between {
+                stage,
+                sidecars,
+                retries: self == Self::Proxy(Proxy::EnvoyRetries),
+            })
+        })
+    }
+}
+
+impl Between<'_, '_> {
+    /// What the callers of the workload of this number call.
+    pub fn port(&self, workload: u16) -> u16 {
+        if self.sidecars.is_empty() {
+            SERVICE
+        } else {
+            SIDECARS + workload
+        }
+    }
+
+    /// How callers try: as they always did, or once where what is between retries.
+    pub fn callers(&self, retrying: &str) -> String {
+        if self.retries {
+            "--retry none --answer-timeout 5s".to_owned()
+        } else {
+            retrying.to_owned()
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What people put between callers and services today: a proxy, one per workload, as a sidecar.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use governor_tests::process::Process;
+use governor_tests::scratch::Scratch;
+
+use crate::stage::Stage;
+
+/// Where the programs of the proxies are: the root of what was unpacked.
+pub static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+
+/// How long a proxy may take to listen.
+const LISTENS_WITHIN: Duration = Duration::from_secs(20);
+
+/// A kind of proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proxy {
+    /// Envoy; callers retry through it.
+    Envoy,
+    /// Envoy, which retries itself, within its budget; callers do not.
+    EnvoyRetries,
+    /// HAProxy.
+    Haproxy,
+    /// nginx.
+    Nginx,
+}
+
+impl Proxy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Envoy, Self::EnvoyRetries, Self::Haproxy, Self::Nginx];
+
+    /// As the report calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Envoy => "Envoy",
+            Self::EnvoyRetries => "Envoy, which retries",
+            Self::Haproxy => "HAProxy",
+            Self::Nginx => "nginx",
+        }
+    }
+
+    fn config(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Envoy | Self::EnvoyRetries => {
+                ("envoy.yaml", include_str!("../../peers/envoy.yaml"))
+            }
+            Self::Haproxy => ("haproxy.cfg", include_str!("../../peers/haproxy.cfg")),
+            Self::Nginx => ("nginx.conf", include_str!("../../peers/nginx.conf")),
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::Envoy | Self::EnvoyRetries => "envoy/_bin/envoy",
+            Self::Haproxy => "usr/sbin/haproxy",
+            Self::Nginx => "usr/sbin/nginx",
+        }
+    }
+
+    /// What the program says of its version.
+    pub fn version(self) -> String {
+        let argument = match self {
+            Self::Envoy | Self::EnvoyRetries => "--version",
+            Self::Haproxy | Self::Nginx => "-v",
+        };
+        let output = self.command().arg(argument).output();
+        let output = output
+            .map(|it| [it.stdout, it.stderr].concat())
+            .unwrap_or_default();
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let line = text.lines().find(|line| !line.trim().is_empty());
+        let words = line.unwrap_or("not found").split_whitespace();
+        words
+            .filter(|word| !word.starts_with('/'))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn command(self) -> Command {
+        let root = PROGRAMS.get().map_or(Path::new("/"), PathBuf::as_path);
+        let mut command = Command::new(root.join(self.program()));
+        let arch = std::env::consts::ARCH;
+        command.env(
+            "LD_LIBRARY_PATH",
+            root.join(format!("usr/lib/{arch}-linux-gnu")),
+        );
+        command
+    }
+}
+
+/// A running sidecar. Dropping it ends it.
+#[derive(Debug)]
+pub struct Sidecar {
+    process: Process,
+    _files: Scratch,
+}
+
+impl Sidecar {
+    /// Starts one in a workload's cgroup, and waits until it listens.
+    #[track_caller]
+    pub fn start(
+        proxy: Proxy,
+        stage: &Stage<'_>,
+        workload: &str,
+        port: u16,
+        upstream: u16,
+    ) -> Self {
+        let files = Scratch::new();
+        let (name, template) = proxy.config();
+        let (timeout, retries) = match proxy {
+            Proxy::EnvoyRetries => (
+                "5s",
+                "retry_policy: {retry_on: \"5xx,reset,connect-failure\", num_retries: 3, per_try_timeout: 1s}",
+            ),
+            _ => ("1s", ""),
+        };
+        let config = files.path(name);
+        let text = template
+            .replace("@PORT@", &port.to_string())
+            .replace("@UPSTREAM@", &upstream.to_string())
+            .replace(
+                "@DIR@",
+                &config
+                    .parent()
+                    .unwrap_or(Path::new("/"))
+                    .display()
+                    .to_string(),
+            )
+            .replace("@TIMEOUT@", timeout)
+            .replace("@RETRIES@", retries);
+        let written = fs::write(&config, text);
+        assert!(
+            written.is_ok(),
+            "cannot write {}: {written:?}",
+            config.display()
+        );
+        let mut command = proxy.command();
+        match proxy {
+            Proxy::Envoy | Proxy::EnvoyRetries => {
+                // As many workers as it has CPUs, its default; no hot restart: there are several of them.
+                command
+                    .args(["--disable-hot-restart", "--log-level", "error", "-c"])
+                    .arg(&config)
+            }
+            Proxy::Haproxy => command.args(["-db", "-f"]).arg(&config),
+            Proxy::Nginx => command
+                .arg("-p")
+                .arg(config.parent().unwrap_or(Path::new("/")))
+                .arg("-c")
+                .arg(&config),
+        };
+        let mut process = stage.within(workload, |place| Process::start(command, place));
+        let deadline = Instant::now() + LISTENS_WITHIN;
+        let listens = || {
+            stage
+                .lab()
+                .netns()
+                .run(|| TcpStream::connect(("127.0.0.1", port)).is_ok())
+        };
+        while !listens() {
+            assert!(
+                process.is_running(),
+                "{} ended: {:?}",
+                proxy.name(),
+                process.finish(LISTENS_WITHIN).stderr
+            );
+            assert!(
+                Instant::now() < deadline,
+                "{} does not listen",
+                proxy.name()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+        Self {
+            process,
+            _files: files,
+        }
+    }
+
+    /// What it has in memory of its own, bytes.
+    pub fn memory(&self) -> f64 {
+        memory(self.process.pid())
+    }
+}
+
+/// The proportional set size of a process, bytes.
+pub fn memory(pid: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kilobytes = line.and_then(|line| line.trim().split(' ').next()?.parse().ok());
+    kilobytes.map_or(f64::NAN, |kilobytes: f64| kilobytes * 1024.0)
+}

@@ -1,0 +1,219 @@
+//! The same storms through each contender.
+
+use super::contender::{Contender, SERVICE};
+use crate::findings::{Claim, Table};
+use crate::measure::Taken;
+use crate::scenario::{Found, Length, Play, Scenario};
+use crate::stage::ENDS_WITHIN;
+
+/// More is offered than the service can do.
+pub const OVERLOAD: Scenario = Scenario {
+    name: "peers-overload",
+    title: "1.2 times of what the service can do, callers retry at once",
+    seconds: |_| 6.0 * 25.0,
+    play: overload,
+};
+
+/// The service stalls for a moment.
+pub const BLIP: Scenario = Scenario {
+    name: "peers-blip",
+    title: "a stall of 5 s at 80 % load",
+    seconds: |length| 6.0 * (20.0 + back(length) + 5.0),
+    play: blip,
+};
+
+/// Many workloads call a service that fails.
+pub const HERD: Scenario = Scenario {
+    name: "peers-herd-of-processes",
+    title: "20 workloads with 5 requests a second each, the service fails for good",
+    seconds: |_| 6.0 * 25.0,
+    play: herd,
+};
+
+/// What is looked at after the stall, seconds.
+fn back(length: Length) -> f64 {
+    length.pick(15.0, 30.0, 60.0)
+}
+
+fn overload(play: &Play<'_>) -> Found {
+    const LENGTH: f64 = 20.0;
+    let end = LENGTH as usize;
+    let runs = all(|contender| {
+        contender.play(play, LENGTH, &workloads(1), "", |between| {
+            let stage = between.stage;
+            let service = stage.service("service", SERVICE, "--capacity 1000");
+            stage.begin();
+            let callers = between.callers("--retry naive --tries 4 --delay 0ms");
+            let load = format!("--rate 1200 --for {LENGTH}s --connections fresh {callers}");
+            let crowd = stage.crowd("caller", between.port(0), &load);
+            stage.until(LENGTH);
+            let slots = service.slots();
+            let tries = crowd.finish(ENDS_WITHIN).tries;
+            Taken::down(contender.name(), stage, LENGTH, tries, slots)
+        })
+    });
+    let goodput = |taken: &Taken| taken.goodput().mean(10, end) / 1_000.0;
+    let load = |taken: &Taken| taken.load().mean(10, end) / taken.offered().mean(10, end);
+    let rows = runs.iter().map(|taken| {
+        vec![
+            taken.name.clone(),
+            format!("{:.2}", goodput(taken)),
+            format!("{:.2} x", load(taken)),
+        ]
+    });
+    Found {
+        story: "A service that answers 1,000 requests a second is asked for 1,200 a second. Callers wait 1 s and try \
+                again at once, three times."
+            .to_owned(),
+        tables: vec![Table::new(&["", "goodput of capacity, from 10 s on", "load at the service, of offered"], rows)],
+        claims: vec![highest("goodput", &runs, goodput)],
+        runs: runs.iter().map(Taken::run).collect(),
+        ..Found::default()
+    }
+}
+
+fn blip(play: &Play<'_>) -> Found {
+    let back = back(play.length);
+    let length = 20.0 + back;
+    let runs = all(|contender| {
+        contender.play(play, length, &workloads(1), "", |between| {
+            let stage = between.stage;
+            let service = stage.service("service", SERVICE, "--capacity 500");
+            stage.begin();
+            let callers = between.callers("--retry naive --tries 4 --delay 50ms");
+            let load = format!("--rate 400 --for {length}s --connections fresh {callers}");
+            let crowd = stage.crowd("caller", between.port(0), &load);
+            stage.until(15.0);
+            service.order("stall");
+            stage.until(20.0);
+            service.order("serve");
+            stage.mark(15.0, 20.0, "stalled");
+            stage.until(length);
+            let slots = service.slots();
+            let tries = crowd.finish(ENDS_WITHIN).tries;
+            Taken::down(contender.name(), stage, length, tries, slots)
+        })
+    });
+    let end = length as usize;
+    let seconds = |taken: &Taken| match taken.back_after(20.0) {
+        never if never.is_nan() => f64::INFINITY,
+        seconds => seconds,
+    };
+    let rows = runs.iter().map(|taken| {
+        vec![
+            taken.name.clone(),
+            match seconds(taken) {
+                never if never.is_infinite() => format!("not within {back} s"),
+                seconds => format!("{seconds} s"),
+            },
+            format!("{:.2}", taken.share(20, end)),
+            format!(
+                "{:.2} x",
+                taken.load().mean(15, end) / taken.offered().mean(15, end)
+            ),
+        ]
+    });
+    let columns = [
+        "",
+        "goodput at 0.95 of offered after",
+        "goodput since the stall, of offered",
+        "load since it began, of offered",
+    ];
+    let best = runs[..runs.len() - 1]
+        .iter()
+        .map(seconds)
+        .fold(f64::INFINITY, f64::min);
+    let ours = runs.last().map_or(f64::NAN, seconds);
+    Found {
+        story: "A service that answers 500 requests a second is asked for 400 a second and stalls for 5 s. Callers wait \
+                1 s and try again after 50 ms, three times."
+            .to_owned(),
+        tables: vec![Table::new(&columns, rows)],
+        claims: vec![Claim::that(
+            "the governor recovers at least as fast as the best other",
+            format!("{ours} s, the best other {best} s"),
+            "no later",
+            ours <= best,
+        )],
+        runs: runs.iter().map(Taken::run).collect(),
+        ..Found::default()
+    }
+}
+
+fn herd(play: &Play<'_>) -> Found {
+    const LENGTH: f64 = 20.0;
+    const WORKLOADS: u16 = 20;
+    let runs = all(|contender| {
+        let spec = "circuitBreaker: {mode: Disabled}, concurrency: {mode: Disabled}";
+        let names = workloads(WORKLOADS);
+        contender.play(play, LENGTH, &names, spec, |between| {
+            let stage = between.stage;
+            let service = stage.service("service", SERVICE, "--capacity 2000");
+            stage.begin();
+            let callers = between.callers("--retry full-jitter --tries 4 --delay 50ms");
+            let load = format!("--rate 5 --for {LENGTH}s --connections pool {callers}");
+            let crowds: Vec<_> = names
+                .iter()
+                .zip(0..)
+                .map(|(name, number)| stage.crowd(name, between.port(number), &load))
+                .collect();
+            stage.until(8.0);
+            service.order("status 503");
+            stage.mark(8.0, LENGTH, "503 only");
+            stage.until(LENGTH);
+            let slots = service.slots();
+            let tries = crowds
+                .into_iter()
+                .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries);
+            Taken::down(contender.name(), stage, LENGTH, tries.collect(), slots)
+        })
+    });
+    let load = |taken: &Taken| {
+        let end = LENGTH as usize;
+        taken.load().sum(9, end) / taken.offered().sum(9, end)
+    };
+    let rows = runs
+        .iter()
+        .map(|taken| vec![taken.name.clone(), format!("{:.2} x", load(taken))]);
+    Found {
+        story: "20 workloads with 5 requests a second each call a service that answers nothing but 503 after 8 s. Callers \
+                try again three times, with full jitter. The governor's breaker and limiter are off: this is about budgets."
+            .to_owned(),
+        tables: vec![Table::new(&["", "load at the service, of first tries"], rows)],
+        claims: vec![highest("fewest requests at the service per first try", &runs, |taken| -load(taken))],
+        runs: runs.iter().map(Taken::run).collect(),
+        ..Found::default()
+    }
+}
+
+/// Each contender in turn.
+fn all(run: impl FnMut(Contender) -> Taken) -> Vec<Taken> {
+    Contender::all().into_iter().map(run).collect()
+}
+
+fn workloads(count: u16) -> Vec<String> {
+    match count {
+        1 => vec!["caller".to_owned()],
+        _ => (0..count)
+            .map(|number| format!("caller-{number}"))
+            .collect(),
+    }
+}
+
+/// That the governor's figure, the last, is the highest.
+fn highest(what: &str, runs: &[Taken], figure: impl Fn(&Taken) -> f64) -> Claim {
+    let ours = runs.last().map_or(f64::NAN, &figure);
+    let others = runs[..runs.len() - 1].iter();
+    let best = others.max_by(|a, b| figure(a).total_cmp(&figure(b)));
+    let (name, best) = best.map_or(("nobody", f64::NAN), |it| (it.name.as_str(), figure(it)));
+    Claim::that(
+        format!("the governor has the best of all: {what}"),
+        format!(
+            "{:.3}; the best other, {name}: {:.3}",
+            ours.abs(),
+            best.abs()
+        ),
+        "at least as good",
+        ours >= best,
+    )
+}
