@@ -1,6 +1,7 @@
 //! One client of a crowd: its policy, its budget, its connections.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::process;
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,6 +21,10 @@ use super::report::{Failure, Outcome, Try, monotonic_micros};
 /// How clients behave.
 #[derive(Args, Clone, Debug)]
 pub struct Behaviour {
+    /// More addresses of the service: operations take them in turn, the first one included, and each
+    /// try of an operation goes to the next.
+    #[arg(long = "and", value_name = "ADDRESS,...", value_delimiter = ',')]
+    pub more: Vec<SocketAddr>,
     /// What is tried again, and when.
     #[command(flatten)]
     pub policy: Policy,
@@ -78,7 +83,8 @@ pub struct Client {
     name: String,
     behaviour: Rc<Behaviour>,
     address: String,
-    connections: Connections,
+    /// To each address of the service.
+    connections: Vec<Connections>,
     budget: RefCell<Budget>,
     random: RefCell<Rng>,
     start: Instant,
@@ -93,11 +99,22 @@ impl Client {
         random: Rng,
         start: Instant,
     ) -> Self {
+        let connections = |address| {
+            let target = Target {
+                address,
+                ..target.clone()
+            };
+            Connections::new(target, behaviour.connections, behaviour.pool as usize)
+                .with_patience(behaviour.pool_timeout)
+        };
+        let addresses = [target.address].into_iter();
         Self {
             name,
             address: target.address.to_string(),
-            connections: Connections::new(target, behaviour.connections, behaviour.pool as usize)
-                .with_patience(behaviour.pool_timeout),
+            connections: addresses
+                .chain(behaviour.more.iter().copied())
+                .map(connections)
+                .collect(),
             budget: RefCell::new(Budget::new(behaviour.client_budget)),
             behaviour,
             random: RefCell::new(random),
@@ -116,7 +133,7 @@ impl Client {
             .tries(deadline, async |attempt| {
                 let request = self.request(op, attempt);
                 let began = monotonic_micros();
-                let (result, waited) = self.connections.ask(&request, deadline).await;
+                let (result, waited) = self.connections(op, attempt).ask(&request, deadline).await;
                 let mut ended = Try::ended(began, op, attempt, result);
                 ended.waited = waited;
                 output.tell(ended)?;
@@ -127,6 +144,12 @@ impl Client {
             End::Cut if deadline < last_call => End::Own,
             end => end,
         })
+    }
+
+    /// Those to the address whose turn it is.
+    fn connections(&self, op: u64, attempt: u32) -> &Connections {
+        let turn = op.wrapping_add(u64::from(attempt) - 1);
+        &self.connections[(turn % self.connections.len() as u64) as usize]
     }
 
     /// Tries until one succeeds, or policy, budget or `deadline` ends it.

@@ -1,0 +1,308 @@
+//! Callers try again what will not be answered otherwise, or may not be done twice; others have good
+//! reasons to ask again.
+
+use std::time::Duration;
+
+use governor_tests::caller::Storm;
+use governor_tests::service::Service;
+use governor_tests::storm::report::{Outcome, Try};
+
+use crate::findings::{Claim, Key, Run, Table};
+use crate::measure::{Clock, Taken, beside};
+use crate::scenario::{Found, Length, Play, Scenario};
+use crate::stage::{ENDS_WITHIN, Governor, policy};
+
+/// See the module.
+pub const SCENARIO: Scenario = Scenario {
+    name: "not-retryable",
+    title: "400, 422 and POST are tried again; 404, 409, 412 and 423 are polled on",
+    seconds: |length| Times::of(length).end + 6.0,
+    play,
+};
+
+const FIRST_PORT: u16 = 8080;
+
+/// What is to come of the repeats of a case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// They do not reach the service.
+    Gone,
+    /// All of them do.
+    Untouched,
+}
+
+/// A workload and the service that it asks.
+struct Case {
+    name: &'static str,
+    words: &'static str,
+    /// What the service does, from some moment on.
+    order: &'static str,
+    load: &'static str,
+    wanted: Wanted,
+}
+
+const CASES: [Case; 12] = [
+    Case {
+        name: "named-400",
+        words: "400, operations have a key",
+        order: "status 400",
+        load: "--rate 10 --codes 400 --retry naive --tries 4 --delay 100ms --idempotency-key",
+        wanted: Wanted::Gone,
+    },
+    Case {
+        name: "named-422",
+        words: "POST, 422, operations have a key",
+        order: "status 422",
+        load: "--rate 10 --method POST --body 64 --codes 422 --retry exponential --tries 4 --delay 50ms --idempotency-key",
+        wanted: Wanted::Gone,
+    },
+    Case {
+        name: "equal-400",
+        words: "400, nothing names operations",
+        order: "status 400",
+        load: "--rate 10 --codes 400 --retry naive --tries 4 --delay 100ms",
+        wanted: Wanted::Gone,
+    },
+    Case {
+        name: "equal-422",
+        words: "POST, 422, nothing names operations",
+        order: "status 422",
+        load: "--rate 10 --method POST --body 64 --codes 422 --retry exponential --tries 4 --delay 50ms",
+        wanted: Wanted::Gone,
+    },
+    Case {
+        name: "post-hangs",
+        words: "POST, a fifth is not answered",
+        order: "hang 20",
+        load: "--rate 30 --method POST --body 64 --retry naive --tries 4 --delay 100ms --answer-timeout 300ms",
+        wanted: Wanted::Gone,
+    },
+    Case {
+        name: "post-500",
+        words: "POST, a fifth is answered 500",
+        order: "status 500 20",
+        load: "--rate 30 --method POST --body 64 --retry naive --tries 4 --delay 100ms",
+        wanted: Wanted::Gone,
+    },
+    Case {
+        name: "polls-404",
+        words: "404, asked again until it is there",
+        order: "status 404",
+        load: "--rate 5 --codes 404 --retry naive --tries 5 --delay 200ms",
+        wanted: Wanted::Untouched,
+    },
+    Case {
+        name: "races-409",
+        words: "PUT, 409, raced on",
+        order: "status 409",
+        load: "--rate 5 --method PUT --body 64 --codes 409 --retry naive --tries 5 --delay 100ms",
+        wanted: Wanted::Untouched,
+    },
+    Case {
+        name: "races-412",
+        words: "PUT, 412, raced on",
+        order: "status 412",
+        load: "--rate 5 --method PUT --body 64 --codes 412 --retry naive --tries 5 --delay 100ms",
+        wanted: Wanted::Untouched,
+    },
+    Case {
+        name: "waits-423",
+        words: "POST, 423, waits for the lock",
+        order: "status 423",
+        load: "--rate 5 --method POST --body 64 --codes 423 --retry naive --tries 5 --delay 200ms",
+        wanted: Wanted::Untouched,
+    },
+    Case {
+        name: "checks-405",
+        words: "a health check that gets 405 for life",
+        order: "status 405",
+        load: "--rate 10 --arrivals even --path /health",
+        wanted: Wanted::Untouched,
+    },
+    Case {
+        name: "form-422",
+        words: "a form that is sent again 2 s after a 422",
+        order: "status 422",
+        load: "--rate 5 --method POST --body 64 --codes 422 --retry naive --tries 2 --delay 2s",
+        wanted: Wanted::Untouched,
+    },
+];
+
+#[derive(Clone, Copy)]
+struct Times {
+    /// From then on the services answer as the case says: healthy requests were seen before.
+    from: f64,
+    end: f64,
+}
+
+impl Times {
+    fn of(length: Length) -> Self {
+        let fast = Self {
+            from: 5.0,
+            end: 11.0,
+        };
+        let usual = Self {
+            from: 8.0,
+            end: 24.0,
+        };
+        length.pick(fast, usual, usual)
+    }
+}
+
+/// What one case came to, from the moment on.
+struct Came {
+    /// Requests at the service that a caller had sent before.
+    repeats: f64,
+    /// First tries that were not answered by the service.
+    first_refused: usize,
+    /// Tries that were not.
+    refused: usize,
+    tries: usize,
+}
+
+/// A run, case by case.
+struct Told {
+    taken: Taken,
+    cases: Vec<Came>,
+}
+
+fn play(play: &Play<'_>) -> Found {
+    let times = Times::of(play.length);
+    let all = policy(&[], "");
+    let (without, with) = beside(
+        || storm(play, Governor::Without, "without", times),
+        || storm(play, Governor::With(&all), "with", times),
+    );
+    let mut claims = Vec::new();
+    let mut rows = Vec::new();
+    for (case, (before, after)) in CASES.iter().zip(without.cases.iter().zip(&with.cases)) {
+        let words = case.words;
+        rows.push(vec![
+            words.to_owned(),
+            format!("{}", before.repeats),
+            format!("{}", after.repeats),
+            format!("{} of {}", after.refused, after.tries),
+        ]);
+        match case.wanted {
+            Wanted::Gone => claims.push(Claim::at_least(
+                format!("{words}: fewer repeats at the service"),
+                100.0 * (1.0 - after.repeats / before.repeats),
+                95.0,
+                "%",
+            )),
+            Wanted::Untouched => claims.push(Claim::at_most(
+                format!("{words}: tries refused"),
+                after.refused as f64,
+                0.0,
+                "",
+            )),
+        }
+    }
+    let first = with
+        .cases
+        .iter()
+        .map(|came| came.first_refused)
+        .sum::<usize>();
+    claims.push(Claim::at_most(
+        "first tries refused, of all",
+        first as f64,
+        0.0,
+        "",
+    ));
+    let gone = |told: &Told| {
+        let cases = CASES.iter().zip(&told.cases);
+        let gone = cases.filter(|(case, _)| case.wanted == Wanted::Gone);
+        gone.map(|(_, came)| came.repeats).sum::<f64>()
+    };
+    // Their capacity is not the point.
+    let run = |told: &Told| Run {
+        capacity: Vec::new(),
+        ..told.taken.run()
+    };
+    Found {
+        story: format!(
+            "Each of {} workloads asks a service of its own, and all goes well for {} s. Then the services answer as \
+             the table says, all of the time where it does not say how often, and callers try again as theirs do.",
+            CASES.len(),
+            times.from,
+        ),
+        claims,
+        runs: vec![run(&without), run(&with)],
+        tables: vec![Table::new(
+            &["", "repeats, without", "repeats, with", "tries refused, with"],
+            rows,
+        )],
+        key: Some(Key {
+            what: "repeats that should not be at the services".to_owned(),
+            without: format!("{}", gone(&without)),
+            with: format!("{}", gone(&with)),
+        }),
+        notes: vec![
+            "Where nothing names an operation, equality alone refuses nothing after a final answer: a health check \
+             that gets 405 ten times a second for life, and a caller that tries again after 100 ms, send the same \
+             bytes at the same pace. What names them (an idempotency key, an SDK's invocation, an attempt header) \
+             decides."
+                .to_owned(),
+        ],
+        ..Found::default()
+    }
+}
+
+fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> Told {
+    play.stage(governor, name, times.end, |stage| {
+        let ports = FIRST_PORT..;
+        let services: Vec<Service> = CASES
+            .iter()
+            .zip(ports.clone())
+            .map(|(case, port)| {
+                stage.service(&format!("{}-service", case.name), port, "--capacity 2000")
+            })
+            .collect();
+        stage.begin();
+        let crowds: Vec<Storm> = CASES
+            .iter()
+            .zip(ports)
+            .map(|(case, port)| {
+                let load = format!("{} --for {}s --connections pool", case.load, times.end);
+                stage.crowd(case.name, port, &load)
+            })
+            .collect();
+        stage.until(times.from);
+        for (case, service) in CASES.iter().zip(&services) {
+            service.order(case.order);
+        }
+        stage.mark(times.from, times.end, "not retryable");
+        stage.until(times.end);
+        let clock = Clock {
+            start: stage.start() + Duration::from_secs_f64(times.from).as_micros() as u64,
+            length: times.end - times.from,
+        };
+        let mut cases = Vec::new();
+        let (mut tries, mut slots) = (Vec::new(), Vec::new());
+        for (crowd, service) in crowds.into_iter().zip(&services) {
+            let own = crowd.finish(ENDS_WITHIN).tries;
+            let told = service.slots();
+            let repeats = told.iter().map(|slot| (slot.t, slot.repeats as f64));
+            cases.push(Came {
+                repeats: clock.count(clock.length, repeats).0[0],
+                first_refused: own
+                    .iter()
+                    .filter(|each| each.attempt == 1 && refused(each))
+                    .count(),
+                refused: own.iter().filter(|each| refused(each)).count(),
+                tries: own.len(),
+            });
+            tries.extend(own);
+            slots.extend(told);
+        }
+        Told {
+            taken: Taken::down(name, stage, times.end, tries, slots),
+            cases,
+        }
+    })
+}
+
+/// By the governor: the services refuse nobody.
+fn refused(each: &Try) -> bool {
+    each.denied || each.outcome == Outcome::Refused
+}
