@@ -180,6 +180,22 @@ mod last {
 
 /// Healthy gaps a thread must have shown before its haste means anything.
 const LEAST_HISTORY: u64 = 3;
+/// Where the run begins in the word of the last attempt, and the longest one.
+const RUN_SHIFT: u32 = 34;
+const RUN_MAX: u64 = 0xff;
+
+/// What a thread's attempt is, as far as the thread's own history says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// It repeats the failed one before it: it came too soon for a first try.
+    pub repeats: bool,
+    /// The number by which its outcome is reported.
+    pub number: u32,
+    /// Which try of one operation it may be, from 1: each came after a failure
+    /// of the one before, and too soon for a first try where that is known. A
+    /// guess where it is not: a new thread has no history.
+    pub run: u32,
+}
 
 /// One thread's history of attempts. Its writer is the thread itself; only
 /// [`ThreadHistory::ended`] comes from elsewhere.
@@ -190,7 +206,7 @@ pub struct ThreadHistory<C = u64> {
     endpoint: C,
     /// When that was, ms.
     attempted: C,
-    /// How it ended, 2 bits, below the number of the attempt.
+    /// How it ended 2 | number of the attempt 32 | [`Noted::run`] 8.
     last: C,
     /// When it failed, ms.
     failed: C,
@@ -203,20 +219,25 @@ pub struct ThreadHistory<C = u64> {
 }
 
 impl<C: Cell> ThreadHistory<C> {
-    /// Notes an attempt; says whether it repeats the failed one before it, and
-    /// gives the number by which its outcome is reported.
+    /// Notes an attempt; says whether it repeats the failed one before it.
     #[inline(always)]
-    pub fn attempt(&self, endpoint: u64, now: Millis, window: Millis) -> (bool, u32) {
+    pub fn attempt(&self, endpoint: u64, now: Millis, window: Millis) -> Noted {
         let last = self.last.load();
         let same = self.endpoint.load() == endpoint;
         let gap = now.0.saturating_sub(self.attempted.load());
         let mean = self.gap.load();
         let history = self.history.load();
-        let repeats = same
+        let known = history >= LEAST_HISTORY;
+        let follows = same
             && last & 3 == last::FAILED
             && !now.quiet_for(Millis(self.failed.load()), window)
-            && history >= LEAST_HISTORY
-            && gap * 2 < mean;
+            && (!known || gap * 2 < mean);
+        let before = if follows { last >> RUN_SHIFT } else { 0 };
+        let run = if before < RUN_MAX {
+            before + 1
+        } else {
+            RUN_MAX
+        };
         if same && last & 3 == last::SUCCEEDED {
             self.gap.store(if history == 0 {
                 gap
@@ -226,10 +247,15 @@ impl<C: Cell> ThreadHistory<C> {
             self.history.store(history + 1);
         }
         let number = (last >> 2).wrapping_add(1) as u32;
-        self.last.store((number as u64) << 2 | last::OPEN);
+        self.last
+            .store(run << RUN_SHIFT | (number as u64) << 2 | last::OPEN);
         self.endpoint.store(endpoint);
         self.attempted.store(now.0);
-        (repeats, number)
+        Noted {
+            repeats: follows && known,
+            number,
+            run: run as u32,
+        }
     }
 
     /// Counts a refused request of it: how many there were in this second.
@@ -262,6 +288,6 @@ impl<C: Cell> ThreadHistory<C> {
             last::FAILED
         };
         // Lost race: the thread has gone on.
-        let _ = self.last.compare_exchange(seen, (number as u64) << 2 | how);
+        let _ = self.last.compare_exchange(seen, seen & !3 | how);
     }
 }

@@ -66,8 +66,23 @@ pub fn scoped(address: Address, namespace: u64) -> Address {
     if namespace == 0 || !is_loopback(high, low) {
         return address;
     }
-    let mark = (0xff << 56 | namespace & 0x00ff_ffff_ffff_ffff).to_be();
+    let mark = (0xff << 56 | namespace & COOKIE).to_be();
     bytemuck::cast::<[u64; 2], Address>([mark, low])
+}
+
+/// As much of a namespace's cookie as a key holds.
+pub const COOKIE: u64 = 0x00ff_ffff_ffff_ffff;
+
+/// The cookie of the network namespace that [`scoped`] put into an address; 0:
+/// none, it is the host's, or the address is not loopback. 56 bits of it.
+pub fn namespace(address: Address) -> u64 {
+    let [high, low] = bytemuck::cast::<Address, [u64; 2]>(address);
+    let high = u64::from_be(high);
+    if high >> 56 == 0xff && is_loopback(0, low) {
+        high & COOKIE
+    } else {
+        0
+    }
 }
 
 /// The address without its namespace: what policies and people name.

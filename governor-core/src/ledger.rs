@@ -121,6 +121,11 @@ pub struct WorkloadLedger<C = u64> {
     pub fingerprints: C,
     /// Of the different requests, those that come again by themselves.
     pub repeating: C,
+    /// Most tries of one operation that were seen, refused ones included;
+    /// 0: no operation was tried twice.
+    pub longest: C,
+    /// As `longest`, guessed: connects of threads without a history.
+    pub longest_guess: C,
     /// [`count`].
     pub counts: [C; count::ALL],
     /// When it was last used, ms.
@@ -149,6 +154,8 @@ impl<C: Default> Default for WorkloadLedger<C> {
             pushback: Pushback::default(),
             fingerprints: C::default(),
             repeating: C::default(),
+            longest: C::default(),
+            longest_guess: C::default(),
             counts: core::array::from_fn(|_| C::default()),
             touched: C::default(),
         }
@@ -204,9 +211,33 @@ impl<C: Cell> WorkloadLedger<C> {
         }
     }
 
+    /// An operation is tried for the `number`th time.
+    #[inline(always)]
+    pub fn tried(&self, number: u32) {
+        longest(&self.longest, number);
+    }
+
+    /// The same, guessed.
+    #[inline(always)]
+    pub fn tried_perhaps(&self, number: u32) {
+        longest(&self.longest_guess, number);
+    }
+
     /// A [`count`].
     pub fn read(&self, which: usize) -> u64 {
         self.counts.get(which).map_or(0, Cell::load)
+    }
+}
+
+/// Most tries of one operation that are told apart, as of [`Chain`]: callers
+/// may say any number.
+const LONGEST: u32 = 0xff;
+
+/// First tries, which is nearly all, change nothing.
+#[inline(always)]
+fn longest<C: Cell>(most: &C, number: u32) {
+    if number > 1 {
+        most.raise(if number < LONGEST { number } else { LONGEST } as u64);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whether a connect repeats a failed one (I2).
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use governor_core::evidence::{Claims, Evidence, ThreadHistory};
+use governor_core::evidence::{Claims, Evidence, Noted, ThreadHistory};
+use governor_core::ledger::WorkloadLedger;
 use governor_core::units::Millis;
 use proptest::prelude::*;
 
@@ -17,7 +18,9 @@ type Thread = ThreadHistory<AtomicU64>;
 fn healthy() -> (Thread, u64) {
     let thread = Thread::default();
     for second in 1..=10u64 {
-        let (repeats, number) = thread.attempt(HERE, Millis(second * 1_000), WINDOW);
+        let Noted {
+            repeats, number, ..
+        } = thread.attempt(HERE, Millis(second * 1_000), WINDOW);
         assert!(!repeats);
         thread.ended(number, Millis(second * 1_000 + 5), true);
     }
@@ -26,13 +29,15 @@ fn healthy() -> (Thread, u64) {
 
 /// An attempt at `now` that fails at once.
 fn fails(thread: &Thread, now: u64) -> bool {
-    let (repeats, number) = thread.attempt(HERE, Millis(now), WINDOW);
+    let Noted {
+        repeats, number, ..
+    } = thread.attempt(HERE, Millis(now), WINDOW);
     thread.ended(number, Millis(now), false);
     repeats
 }
 
 fn repeats(thread: &Thread, endpoint: u64, now: u64) -> bool {
-    thread.attempt(endpoint, Millis(now), WINDOW).0
+    thread.attempt(endpoint, Millis(now), WINDOW).repeats
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn a_thread_that_has_been_elsewhere_meanwhile_is_not_sequential() {
 fn a_thread_s_evidence_expires_after_the_window() {
     let thread = Thread::default();
     for minute in 1..=5u64 {
-        let (_, number) = thread.attempt(HERE, Millis(minute * 60_000), WINDOW);
+        let Noted { number, .. } = thread.attempt(HERE, Millis(minute * 60_000), WINDOW);
         thread.ended(number, Millis(minute * 60_000 + 5), true);
     }
     fails(&thread, 360_000);
@@ -91,8 +96,8 @@ fn a_thread_s_evidence_expires_after_the_window() {
 #[test]
 fn an_outcome_that_comes_late_belongs_to_its_own_attempt() {
     let (thread, last) = healthy();
-    let (_, slow) = thread.attempt(HERE, Millis(last + 1_000), WINDOW);
-    let (_, quick) = thread.attempt(HERE, Millis(last + 1_010), WINDOW);
+    let Noted { number: slow, .. } = thread.attempt(HERE, Millis(last + 1_000), WINDOW);
+    let Noted { number: quick, .. } = thread.attempt(HERE, Millis(last + 1_010), WINDOW);
     thread.ended(quick, Millis(last + 1_015), true);
     thread.ended(slow, Millis(last + 1_020), false);
     assert!(!repeats(&thread, HERE, last + 1_030));
@@ -140,7 +145,7 @@ proptest! {
         let (mut now, mut failures, mut retries) = (1_000u64, 0u32, 0u32);
         for (after, here, ended) in steps {
             now += after;
-            let (repeats, number) = thread.attempt(if here { HERE } else { THERE }, Millis(now), WINDOW);
+            let Noted { repeats, number, .. } = thread.attempt(if here { HERE } else { THERE }, Millis(now), WINDOW);
             retries += u32::from(repeats);
             prop_assert!(retries <= failures);
             if let Some(success) = ended {
@@ -162,9 +167,58 @@ proptest! {
         for (irregular, success) in steps {
             // Between 0.71 and 1.41 of the gap: the longest over the shortest is two.
             now += (gap * 710 + gap * irregular * 7 / 10).div_ceil(1_000);
-            let (repeats, number) = thread.attempt(HERE, Millis(now), WINDOW);
+            let Noted {
+        repeats, number, ..
+    } = thread.attempt(HERE, Millis(now), WINDOW);
             prop_assert!(!repeats);
             thread.ended(number, Millis(now), success);
         }
     }
+}
+
+/// Which try of one operation an attempt at `now` may be, which fails at once.
+fn run(thread: &Thread, now: u64) -> u32 {
+    let Noted { number, run, .. } = thread.attempt(HERE, Millis(now), WINDOW);
+    thread.ended(number, Millis(now), false);
+    run
+}
+
+#[test]
+fn a_new_thread_that_fails_and_comes_again_may_be_trying_one_operation() {
+    let thread = Thread::default();
+    assert_eq!([0, 100, 200].map(|at| run(&thread, 1_000 + at)), [1, 2, 3]);
+    // Beyond the window it is another one.
+    assert_eq!(run(&thread, 1_200 + WINDOW.0 + 1), 1);
+}
+
+#[test]
+fn a_thread_that_keeps_its_usual_pace_tries_nothing_twice() {
+    let (thread, last) = healthy();
+    assert_eq!(
+        [1, 2, 3].map(|second| run(&thread, last + second * 1_000)),
+        [1, 1, 1]
+    );
+    assert_eq!(run(&thread, last + 3_100), 2);
+    assert_eq!(run(&thread, last + 3_200), 3);
+    assert_eq!(run(&thread, last + 4_200), 1);
+}
+
+#[test]
+fn a_run_has_an_end_and_leaves_the_attempts_number_alone() {
+    let thread = Thread::default();
+    let most = (0..1_000).map(|i| run(&thread, 1_000 + i)).max();
+    assert_eq!(most, Some(255));
+    assert_eq!(thread.attempt(HERE, Millis(2_001), WINDOW).number, 1_001);
+}
+
+#[test]
+fn the_longest_chain_is_kept_and_nobody_can_claim_any_number() {
+    let ledger = WorkloadLedger::<AtomicU64>::default();
+    for number in [1, 3, 2, 1] {
+        ledger.tried(number);
+    }
+    assert_eq!(ledger.longest.load(Ordering::SeqCst), 3);
+    assert_eq!(ledger.longest_guess.load(Ordering::SeqCst), 0);
+    ledger.tried(4_000_000_000);
+    assert_eq!(ledger.longest.load(Ordering::SeqCst), 255);
 }

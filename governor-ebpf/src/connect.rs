@@ -15,9 +15,9 @@ use aya_ebpf::{
 };
 use governor_core::{
     event::{Event, kind},
-    evidence::Evidence,
+    evidence::{Evidence, Noted},
     judge::Decision,
-    key::{Address, EXEMPT, EndpointKey, is_loopback, loss, scoped},
+    key::{Address, EXEMPT, EndpointKey, WorkloadKey, is_loopback, loss, scoped},
     ledger::EndpointLedger,
     params::{Params, protocol},
     record::flag,
@@ -115,13 +115,16 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
     };
     // SAFETY: no arguments.
     let (now, thread) = unsafe { (Nanos(bpf_ktime_get_ns()), bpf_get_current_pid_tgid()) };
-    let (evidence, thread_attempt) = evidence(p, &key, endpoint, thread, now);
+    let (evidence, noted) = evidence(p, &key, endpoint, thread, now);
     let facts = verdict::facts(now, caller.workload, evidence);
     let packed = verdict::judge_connect(config, p, &raw const key, endpoint, &raw const facts);
     if packed == verdict::FAILED_OPEN {
         return ALLOW;
     }
     let group = governor_core::cell::Cell::load(&endpoint.group) as u32;
+    if noted.run > 1 {
+        tried(&key, group, evidence, noted.run);
+    }
     let decision = Decision::unpack(packed);
     if let Decision::Deny(_) | Decision::WouldDeny(_) = decision {
         refused(&key, endpoint, packed, now);
@@ -164,7 +167,7 @@ fn connect(sa: *mut bpf_sock_addr, address: Address) -> i32 {
     record.connected_at = now.0;
     record.entered = if in_flight { now.0 } else { 0 };
     record.thread = thread;
-    record.thread_attempt = thread_attempt;
+    record.thread_attempt = noted.number;
     record.group = group;
     record.rule = index;
     record.flags = flags;
@@ -241,19 +244,41 @@ fn evidence(
     endpoint: &EndpointLedger<MapCell>,
     thread: u64,
     now: Nanos,
-) -> (Evidence, u32) {
+) -> (Evidence, Noted) {
     let stamp = now.stamp();
     let window = Millis(p.evidence_window);
-    let (repeats, number) = match maps::thread(&thread) {
+    let noted = match maps::thread(&thread) {
         Some(history) => history.attempt(key.hash(), stamp, window),
-        None => (false, 0),
+        None => Noted {
+            repeats: false,
+            number: 0,
+            run: 1,
+        },
     };
     let claimed = endpoint.claims.claim(stamp, window);
-    if repeats {
-        (Evidence::Thread, number)
+    if noted.repeats {
+        (Evidence::Thread, noted)
     } else if claimed {
-        (Evidence::Inferred, number)
+        (Evidence::Inferred, noted)
     } else {
-        (Evidence::None, number)
+        (Evidence::None, noted)
+    }
+}
+
+/// An operation of the caller's is, or may be, tried again. Only after a
+/// failure, so that it costs nothing where all is well.
+#[inline(never)]
+fn tried(key: &EndpointKey, group: u32, evidence: Evidence, number: u32) {
+    let key = WorkloadKey {
+        workload: key.workload,
+        destination: key.destination(group),
+    };
+    let Some(workload) = maps::workload(&key) else {
+        return;
+    };
+    if evidence.refuses() {
+        workload.tried(number);
+    } else {
+        workload.tried_perhaps(number);
     }
 }

@@ -164,6 +164,9 @@ fn request(
     let Some(workload) = maps::workload(&workload_key) else {
         return FAILED_OPEN;
     };
+    if a.evidence.refuses() {
+        workload.tried(record.exchange.number);
+    }
     let unused = record.has(flag::UNUSED);
     let paid = if record.has(flag::RETRIED) {
         Paid::Retry

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{breaker, detach, doctor, events, exec, policy, retries, run, shed, status};
+use crate::commands::{
+    breaker, detach, doctor, events, exec, gain, policy, retries, run, shed, status,
+};
 use crate::errors::Failure;
 
 /// Keep retries of legacy services from becoming the outage
@@ -36,6 +38,8 @@ enum Command {
     Run(run::RunArgs),
     /// Show destinations, budgets and breakers
     Status(status::StatusArgs),
+    /// Show how far retries multiply, and whether a capacity bears it
+    Gain(gain::GainArgs),
     /// Show denials, breaker moves, policy changes and orders
     Events(events::EventsArgs),
     /// Stop retries in an emergency, and let them return
@@ -61,6 +65,7 @@ pub fn run() -> ExitCode {
         Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Run(args) => run::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Gain(args) => gain::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Events(args) => events::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Retries(args) => retries::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Shed(args) => shed::run(&args).map(|()| ExitCode::SUCCESS),

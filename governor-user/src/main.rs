@@ -7,6 +7,7 @@ mod commands;
 mod daemon;
 mod errors;
 mod foreground;
+mod gain;
 mod interfaces;
 mod kernel;
 mod policy;

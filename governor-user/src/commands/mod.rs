@@ -5,6 +5,7 @@ pub mod detach;
 pub mod doctor;
 pub mod events;
 pub mod exec;
+pub mod gain;
 mod output;
 pub mod policy;
 pub mod retries;

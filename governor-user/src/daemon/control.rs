@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
 
 use super::eventlog::{Entry, Kind};
+use super::gain;
 use super::node::Node;
 use super::operators::Declined;
 use super::orders::{Breakers, Retries, Shed};
@@ -46,6 +47,7 @@ pub fn router(node: Arc<Node>) -> Router {
     };
     Router::new()
         .route("/v1/status", get(status))
+        .route("/v1/gain", get(gain))
         .route("/v1/events", get(events))
         .route("/v1/orders", get(orders))
         .route("/v1/retries", put(retries))
@@ -126,6 +128,20 @@ fn answer<T: Serialize>(result: Result<T, Declined>) -> Response {
 
 async fn status(State(control): State<Control>) -> Response {
     answer(block_in_place(|| control.node.status()).map_err(Declined::from))
+}
+
+/// `GET /v1/gain`, `?seconds=0.5`.
+async fn gain(
+    State(control): State<Control>,
+    wanted: Result<Query<gain::Wanted>, QueryRejection>,
+) -> Response {
+    match wanted {
+        Ok(Query(wanted)) => answer(gain::measure(&control.node, wanted).await),
+        Err(rejected) => no(
+            rejected.status(),
+            format!("query: {}", rejected.body_text()),
+        ),
+    }
 }
 
 async fn orders(State(control): State<Control>) -> Response {

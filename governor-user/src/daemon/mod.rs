@@ -6,6 +6,7 @@ mod cgroups;
 mod control;
 pub mod eventlog;
 mod exempt;
+mod gain;
 mod happenings;
 pub mod hosts;
 mod inforce;

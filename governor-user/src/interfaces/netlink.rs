@@ -105,9 +105,17 @@ fn way(family: i32, address: &[u8]) -> Option<u32> {
     })
 }
 
-/// Sends a request; the bodies of the answers.
 fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    ask_of(NETLINK_ROUTE, kind, flags, body)
+}
+
+/// Lists everything of a kind that a netlink family knows: the bodies of the answers.
+pub fn dump(family: isize, kind: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    ask_of(family, kind, DUMP, body)
+}
+
+fn ask_of(family: isize, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let mut socket = Socket::new(family)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     let mut request = vec![0; HEADER];
@@ -156,7 +164,7 @@ fn take(socket: &Socket, flags: u16, answers: &mut Vec<Vec<u8>>) -> io::Result<M
 }
 
 /// Kind and value of the attributes after a message's own header.
-fn attributes(body: &[u8], header: usize) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(body: &[u8], header: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let attributes = body.get(header..).unwrap_or_default();
     NlasIterator::new(attributes)
         .map_while(Result::ok)

@@ -15,6 +15,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use attempts::Attempts;
 pub use build::{Names, label};
 pub use destination::ended;
 pub use detail::detail;

@@ -1,6 +1,7 @@
 //! The daemon on a node of its own.
 
 mod clients;
+mod gain;
 mod lifecycle;
 mod orders;
 mod policies;

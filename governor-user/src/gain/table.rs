@@ -1,0 +1,221 @@
+//! The same for people, in 80 columns.
+
+use std::fmt::Write as _;
+
+use super::model::{Bears, Destination, Gain, Multiplied, Survival};
+
+/// Longest name that is shown whole.
+const NAME: usize = 21;
+
+/// The table, then each destination's worst path, then what is not known.
+pub fn table(gain: &Gain) -> String {
+    let mut out = String::new();
+    if gain.destinations.is_empty() {
+        out.push_str("No calls seen yet.\n");
+        return out;
+    }
+    row(
+        &mut out,
+        [
+            "DESTINATION",
+            "ATTEMPTS/OP",
+            "LONGEST",
+            "WORST",
+            "ALLOWED",
+            "OPS/S",
+            "ATT/S",
+        ],
+    );
+    for destination in &gain.destinations {
+        let load = &destination.load;
+        row(
+            &mut out,
+            [
+                &shorten(&destination.destination),
+                &per_operation(destination),
+                &guess(destination.inferred, &destination.longest_chain.to_string()),
+                &times(&destination.worst_case),
+                &times(&destination.allowed),
+                &rate(load.operations_per_second),
+                &rate(load.attempts_per_second),
+            ],
+        );
+    }
+    for destination in &gain.destinations {
+        layers(&mut out, destination);
+        if let Some(survival) = &destination.survival {
+            out.push('\n');
+            survives(&mut out, destination, survival);
+        }
+    }
+    notes(&mut out, gain);
+    out
+}
+
+fn row(out: &mut String, cells: [&str; 7]) {
+    let mut line = String::new();
+    for (index, cell) in cells.into_iter().enumerate() {
+        let _ = match index {
+            0 => write!(line, "{cell:<NAME$}"),
+            1 => write!(line, " {cell:>11}"),
+            _ => write!(line, " {cell:>7}"),
+        };
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+fn per_operation(destination: &Destination) -> String {
+    let ratio = destination.attempts_per_operation;
+    ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+fn times(multiplied: &Multiplied) -> String {
+    guess(
+        multiplied.inferred,
+        &format!("{}x", number(multiplied.multiplier)),
+    )
+}
+
+/// What is guessed is marked.
+fn guess(inferred: bool, text: &str) -> String {
+    match inferred {
+        true => format!("~{text}"),
+        false => text.to_owned(),
+    }
+}
+
+/// The worst path, where there is more than one layer.
+fn layers(out: &mut String, destination: &Destination) {
+    let path = &destination.worst_case.path;
+    let [first, _, ..] = path.as_slice() else {
+        return;
+    };
+    let _ = write!(out, "\n{}: {}", destination.destination, first.workload);
+    for layer in path {
+        let tries = guess(layer.inferred, &number(layer.tries));
+        let _ = write!(out, "\n  {tries} x {}", layer.destination);
+    }
+    let served = path.iter().skip(1).zip(0..);
+    let through: Vec<_> = served.map(|(layer, _)| layer.workload.as_str()).collect();
+    let _ = writeln!(
+        out,
+        "\n  = {} (through {})",
+        times(&destination.worst_case),
+        through.join(", ")
+    );
+}
+
+fn survives(out: &mut String, destination: &Destination, survival: &Survival) {
+    let load = &destination.load;
+    let name = &destination.destination;
+    if load.operations_per_second > 0.0 {
+        let _ = writeln!(
+            out,
+            "{name} now: {}/s, of {} operations/s",
+            rate(load.attempts_per_second),
+            rate(load.operations_per_second)
+        );
+        let _ = writeln!(
+            out,
+            "  worst case: {}/s; as policies allow: {}/s",
+            rate(load.worst_case_per_second),
+            rate(load.allowed_per_second)
+        );
+    } else {
+        let _ = writeln!(out, "{name} now: no calls while this was measured");
+    }
+    bears(out, "capacity", &survival.warm);
+    let cold = format!("cold ({} %)", number(survival.cold_percent));
+    bears(out, &cold, &survival.cold);
+}
+
+fn bears(out: &mut String, state: &str, bears: &Bears) {
+    let verdict = |holds: Option<bool>| match holds {
+        Some(true) => "survives",
+        Some(false) => "does not survive",
+        None => "bears",
+    };
+    let _ = writeln!(out, "  {state}: {}/s", rate(bears.capacity_per_second));
+    if bears.calm == Some(false) {
+        let _ = writeln!(
+            out,
+            "    does not survive even healthy load, without any retry"
+        );
+    }
+    let cases = [
+        ("the worst case", bears.worst_case, bears.worst_case_up_to),
+        ("what policies allow", bears.allowed, bears.allowed_up_to),
+    ];
+    for (what, holds, up_to) in cases {
+        let _ = writeln!(
+            out,
+            "    {} {what} (up to {} operations/s)",
+            verdict(holds),
+            rate(up_to)
+        );
+    }
+}
+
+fn notes(out: &mut String, gain: &Gain) {
+    out.push_str("\nLayers on other nodes, and behind virtual addresses, are not seen.\n");
+    let suspected: u64 = gain.destinations.iter().map(|d| d.suspected_retries).sum();
+    if suspected > 0 {
+        let _ = writeln!(
+            out,
+            "{suspected} first tries may be retries: they count as operations."
+        );
+    }
+    if gain
+        .destinations
+        .iter()
+        .any(|d| d.worst_case.inferred || d.inferred)
+    {
+        out.push_str("~ guessed: connects of one thread, each after the one before had failed.\n");
+    }
+    let hidden = &gain.not_looked_into;
+    if hidden.namespaces + hidden.processes > 0 {
+        let _ = writeln!(
+            out,
+            "Not looked into, who listens: {} network namespaces, {} processes.",
+            hidden.namespaces, hidden.processes
+        );
+    }
+}
+
+/// Keeps the end: the port.
+fn shorten(name: &str) -> String {
+    let length = name.chars().count();
+    match length > NAME {
+        false => name.to_owned(),
+        true => format!(
+            "~{}",
+            name.chars().skip(length - NAME + 1).collect::<String>()
+        ),
+    }
+}
+
+/// A factor: 27, 1.2.
+fn number(value: f64) -> String {
+    match value {
+        v if v >= 100_000.0 => format!("{v:.0e}"),
+        v if (v - v.round()).abs() < 0.005 => format!("{v:.0}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A rate, with commas: 1,080; small ones with a decimal.
+fn rate(value: f64) -> String {
+    if value < 10.0 && (value - value.round()).abs() >= 0.05 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
