@@ -35,7 +35,7 @@ const WAKE_COUNT: u64 = 3;
 const WAKE_PERCENT: u64 = 10;
 /// Ticks of high latency in a row that wake it.
 const WAKE_TICKS: u64 = 3;
-/// Good ticks without a denial after which it sleeps again.
+/// Ticks in a row in which it was not needed after which it sleeps again.
 const SLEEP_TICKS: u64 = 50;
 /// Time at the floor after which the latency there becomes the baseline, ticks.
 const FLOOR_TICKS: u64 = 10;
@@ -73,8 +73,8 @@ pub struct Limiter<C = u64> {
     refused: C,
     /// Ticks of high latency in a row.
     high: C,
-    /// Good ticks in a row without a denial.
-    good: C,
+    /// Ticks in a row in which it was not needed.
+    unneeded: C,
     /// The tick at which the limit came to the floor; 0: it is above.
     at_floor: C,
 }
@@ -93,7 +93,7 @@ impl<C: Default> Default for Limiter<C> {
             peak: C::default(),
             refused: C::default(),
             high: C::default(),
-            good: C::default(),
+            unneeded: C::default(),
             at_floor: C::default(),
         }
     }
@@ -275,8 +275,17 @@ impl<C: Cell> Limiter<C> {
             return;
         }
         let bad = high || (successes == 0 && gave_up > 0);
-        let idle = tick - last > SLEEP_TICKS;
-        self.adapt(p, limit, bad, successes, median, refused, tick, idle);
+        // A slow tick in which nobody was refused and nobody gave up does not need a limit:
+        // else a service that is slow for a moment every few seconds keeps it awake for ever,
+        // and a burst is refused long after the storm (seen in the lab, 10 s after it).
+        if refused > 0 || (bad && gave_up > 0) {
+            self.unneeded.store(0);
+        } else if self.unneeded.add(1) + 1 >= SLEEP_TICKS || tick - last > SLEEP_TICKS {
+            self.limit.store(0);
+            self.high.store(0);
+            return;
+        }
+        self.adapt(p, limit, bad, successes, median, tick);
     }
 
     /// Writes this tick's outcomes into the ring, and zeroes what was skipped.
@@ -367,7 +376,7 @@ impl<C: Cell> Limiter<C> {
         let floor = p.limit_floor as u64 * ONE;
         let peak = self.healthy_peak.load();
         self.limit.store(if peak > floor { peak } else { floor });
-        self.good.store(0);
+        self.unneeded.store(0);
         self.at_floor.store(0);
         true
     }
@@ -396,26 +405,11 @@ impl<C: Cell> Limiter<C> {
         }
     }
 
-    /// One awake tick: AIMD, the floor's own baseline, and going to sleep.
+    /// One awake tick: AIMD, and the floor's own baseline.
     #[inline(always)]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one tick's facts, inlined into its only caller"
-    )]
-    fn adapt(
-        &self,
-        p: &Params,
-        limit: u64,
-        bad: bool,
-        successes: u64,
-        median: u64,
-        refused: u64,
-        tick: u64,
-        idle: bool,
-    ) {
+    fn adapt(&self, p: &Params, limit: u64, bad: bool, successes: u64, median: u64, tick: u64) {
         let floor = p.limit_floor as u64 * ONE;
         if bad {
-            self.good.store(0);
             if limit <= floor {
                 let since = self.at_floor.load();
                 if since == 0 {
@@ -438,12 +432,6 @@ impl<C: Cell> Limiter<C> {
             let tenth = limit / 10;
             self.limit
                 .store(limit + if tenth > ONE { tenth } else { ONE });
-        }
-        if refused > 0 {
-            self.good.store(0);
-        } else if self.good.add(1) + 1 >= SLEEP_TICKS || idle {
-            self.limit.store(0);
-            self.high.store(0);
         }
     }
 }

@@ -155,6 +155,21 @@ fn it_grows_back_and_sleeps_when_it_is_not_needed() {
 }
 
 #[test]
+fn a_service_that_is_slow_for_a_moment_now_and_then_does_not_keep_it_awake() {
+    let mut load = Load::new();
+    load.run(3_000, 1, Service::Answers { after: 5 });
+    load.run(6_000, 1, Service::Hangs { after: 1_000 });
+    assert_eq!(load.limiter.limit(&P), Some(1));
+    load.run(2_800, 1, Service::Answers { after: 5 });
+    for _ in 0..3 {
+        load.run(200, 1, Service::Answers { after: 30 });
+        load.run(2_300, 1, Service::Answers { after: 5 });
+        assert_eq!(load.refused, 0, "not needed");
+    }
+    assert_eq!(load.limiter.limit(&P), None, "asleep");
+}
+
+#[test]
 fn a_second_at_the_floor_teaches_it_what_is_normal_now() {
     // The service comes back slower for good: 300 ms, three ticks each.
     let mut load = Load::new();
