@@ -49,6 +49,20 @@ impl Sample {
             .sum()
     }
 
+    /// Why attempts at a destination were denied, and how often: `budget 3, breaker 7`.
+    pub fn reasons(&self, destination: &str) -> String {
+        let entry = self.destination(destination);
+        let counts = entry.and_then(|entry| entry["denied"].as_object());
+        let some = counts
+            .into_iter()
+            .flatten()
+            .filter(|(_, count)| count.as_u64() > Some(0));
+        let words: Vec<_> = some
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect();
+        words.join(", ")
+    }
+
     /// A count at all destinations: `deniedFirstTries`.
     pub fn total(&self, count: &str) -> u64 {
         self.destinations()

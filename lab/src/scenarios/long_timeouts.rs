@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use governor_tests::storm::report::{Outcome, Try};
+use governor_tests::storm::report::Try;
 
 use crate::findings::{Claim, Key, Run, Table};
-use crate::measure::{Clock, Taken, beside};
+use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
 use crate::stage::{ENDS_WITHIN, Governor, policy};
 
@@ -61,21 +61,35 @@ struct Told {
     callers: [Taken; 2],
 }
 
-/// How long tries that failed took from their begin, of those that began in a time: 99th percentile, seconds.
-fn to_error(clock: Clock, tries: &[Try], (from, to): (f64, f64)) -> f64 {
-    let mut took: Vec<u64> = tries
-        .iter()
-        .filter(|each| {
-            each.outcome != Outcome::Ok && (clock.at(from)..clock.at(to)).contains(&each.t)
-        })
-        .map(|each| each.micros)
-        .collect();
+impl Told {
+    /// Tries of a caller that began in a time.
+    fn down(&self, caller: usize, (from, to): (f64, f64)) -> impl Iterator<Item = &Try> {
+        let clock = self.taken.clock;
+        let time = clock.at(from)..clock.at(to);
+        let tries = self.callers[caller].tries.iter();
+        tries.filter(move |each| time.contains(&each.t))
+    }
+}
+
+/// How long they took, the wait for the pool included, until their caller knew: 99th percentile, seconds.
+fn to_end<'a>(tries: impl Iterator<Item = &'a Try>) -> f64 {
+    let mut took: Vec<u64> = tries.map(|each| each.micros).collect();
     took.sort_unstable();
     let rank = (took.len() as f64 * 0.99).ceil() as usize;
     let p99 = took.get(rank.saturating_sub(1)).copied();
     p99.map_or(f64::NAN, |micros| {
         Duration::from_micros(micros).as_secs_f64()
     })
+}
+
+/// Share of them that found no connection of the pool free for a second and more, percent.
+fn exhausted<'a>(tries: impl Iterator<Item = &'a Try>) -> f64 {
+    let (mut all, mut waited) = (0, 0);
+    for each in tries {
+        all += 1;
+        waited += u32::from(each.waited >= 1_000_000);
+    }
+    100.0 * f64::from(waited) / f64::from(all)
 }
 
 fn play(play: &Play<'_>) -> Found {
@@ -90,18 +104,24 @@ fn play(play: &Play<'_>) -> Found {
     let mut key = None;
     for (number, patience) in times.patience.into_iter().enumerate() {
         let down = times.down(patience);
-        let of = |told: &Told| to_error(told.taken.clock, &told.callers[number].tries, down);
+        let of = |told: &Told| to_end(told.down(number, down));
         let back = |told: &Told| told.callers[number].back_after(times.hang.1);
         let (slow, fast) = (of(&without), of(&with));
         claims.extend([
             Claim::at_least(
-                format!("without: time to error while down, p99, callers that wait {patience} s"),
+                format!("without: tries that find the pool exhausted for a second and more, callers that wait {patience} s"),
+                exhausted(without.down(number, down)),
+                90.0,
+                "%",
+            ),
+            Claim::at_least(
+                format!("without: time to error, or to an answer after the hang, p99, callers that wait {patience} s"),
                 slow,
                 patience as f64 * 0.9,
                 "s",
             ),
             Claim::at_most(
-                format!("with: the same, from {NOTICED} s after their first timeouts on"),
+                format!("with: time to error while down, p99, from {NOTICED} s after their first timeouts on"),
                 fast * 1e3,
                 100.0,
                 "ms",

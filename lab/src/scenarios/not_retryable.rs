@@ -158,6 +158,8 @@ struct Came {
     /// Tries that were not.
     refused: usize,
     tries: usize,
+    /// Why, as the governor counts it.
+    reasons: String,
 }
 
 /// A run, case by case.
@@ -182,6 +184,8 @@ fn play(play: &Play<'_>) -> Found {
             format!("{}", before.repeats),
             format!("{}", after.repeats),
             format!("{} of {}", after.refused, after.tries),
+            format!("{}", after.first_refused),
+            after.reasons.clone(),
         ]);
         match case.wanted {
             Wanted::Gone => claims.push(Claim::at_least(
@@ -229,7 +233,14 @@ fn play(play: &Play<'_>) -> Found {
         claims,
         runs: vec![run(&without), run(&with)],
         tables: vec![Table::new(
-            &["", "repeats, without", "repeats, with", "tries refused, with"],
+            &[
+                "",
+                "repeats, without",
+                "repeats, with",
+                "tries refused, with",
+                "first tries among them",
+                "why",
+            ],
             rows,
         )],
         key: Some(Key {
@@ -277,6 +288,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
             start: stage.start() + Duration::from_secs_f64(times.from).as_micros() as u64,
             length: times.end - times.from,
         };
+        let status = stage.status();
         let mut cases = Vec::new();
         let (mut tries, mut slots) = (Vec::new(), Vec::new());
         for (crowd, service) in crowds.into_iter().zip(&services) {
@@ -291,6 +303,9 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
                     .count(),
                 refused: own.iter().filter(|each| refused(each)).count(),
                 tries: own.len(),
+                reasons: status.as_ref().map_or_else(String::new, |sample| {
+                    sample.reasons(&service.address().to_string())
+                }),
             });
             tries.extend(own);
             slots.extend(told);

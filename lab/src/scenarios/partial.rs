@@ -173,6 +173,7 @@ fn play(play: &Play<'_>) -> Found {
             with: format!("{:.2} %", lost(&with.once)),
         }),
         notes: vec![
+            format!("Refused with the governor: {}.", with.taken.samples.last().map_or_else(String::new, |sample| sample.reasons("service"))),
             "Who has no retries loses the third that went to the bad backend, and no more. Retries are worth what \
              the budget admits: a tenth of the successes and the reserve."
                 .to_owned(),
