@@ -88,22 +88,19 @@ fn guess(inferred: bool, text: &str) -> String {
 /// The worst path, where there is more than one layer.
 fn layers(out: &mut String, destination: &Destination) {
     let path = &destination.worst_case.path;
-    let [first, _, ..] = path.as_slice() else {
+    if path.len() < 2 {
         return;
-    };
-    let _ = write!(out, "\n{}: {}", destination.destination, first.workload);
+    }
+    let total = times(&destination.worst_case);
+    let _ = writeln!(out, "\n{}, worst case {total}:", destination.destination);
     for layer in path {
         let tries = guess(layer.inferred, &number(layer.tries));
-        let _ = write!(out, "\n  {tries} x {}", layer.destination);
+        let _ = writeln!(
+            out,
+            "  {} tries {} {tries}x",
+            layer.workload, layer.destination
+        );
     }
-    let served = path.iter().skip(1).zip(0..);
-    let through: Vec<_> = served.map(|(layer, _)| layer.workload.as_str()).collect();
-    let _ = writeln!(
-        out,
-        "\n  = {} (through {})",
-        times(&destination.worst_case),
-        through.join(", ")
-    );
 }
 
 fn survives(out: &mut String, destination: &Destination, survival: &Survival) {
@@ -112,13 +109,13 @@ fn survives(out: &mut String, destination: &Destination, survival: &Survival) {
     if load.operations_per_second > 0.0 {
         let _ = writeln!(
             out,
-            "{name} now: {}/s, of {} operations/s",
+            "{name} now: {} attempts/s, of {} operations/s",
             rate(load.attempts_per_second),
             rate(load.operations_per_second)
         );
         let _ = writeln!(
             out,
-            "  worst case: {}/s; as policies allow: {}/s",
+            "  worst case {}/s, as policies allow {}/s",
             rate(load.worst_case_per_second),
             rate(load.allowed_per_second)
         );
@@ -136,12 +133,9 @@ fn bears(out: &mut String, state: &str, bears: &Bears) {
         Some(false) => "does not survive",
         None => "bears",
     };
-    let _ = writeln!(out, "  {state}: {}/s", rate(bears.capacity_per_second));
+    let _ = writeln!(out, "  {state} {}/s:", rate(bears.capacity_per_second));
     if bears.calm == Some(false) {
-        let _ = writeln!(
-            out,
-            "    does not survive even healthy load, without any retry"
-        );
+        let _ = writeln!(out, "    does not survive even calm load, without a retry");
     }
     let cases = [
         ("the worst case", bears.worst_case, bears.worst_case_up_to),
@@ -218,4 +212,108 @@ fn rate(value: f64) -> String {
         grouped.push(digit);
     }
     grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Layer, Load, NotLookedInto};
+    use super::super::survival::{Capacity, judge};
+    use super::*;
+
+    fn shown() -> Gain {
+        let layer = |workload: &str, destination: &str| Layer {
+            workload: workload.to_owned(),
+            destination: destination.to_owned(),
+            tries: 3.0,
+            inferred: false,
+        };
+        let path = vec![
+            layer("/client", "edge"),
+            layer("/edge", "mid"),
+            layer("/mid", "leaf"),
+        ];
+        let mut leaf = Destination {
+            destination: "leaf".to_owned(),
+            attempts: 320,
+            operations: 40,
+            attempts_per_operation: Some(8.0),
+            longest_chain: 3,
+            worst_case: Multiplied {
+                multiplier: 27.0,
+                inferred: false,
+                path,
+            },
+            allowed: Multiplied {
+                multiplier: 1.2,
+                ..Multiplied::default()
+            },
+            load: Load {
+                attempts_per_second: 320.0,
+                operations_per_second: 40.0,
+                worst_case_per_second: 1_080.0,
+                allowed_per_second: 48.0,
+            },
+            ..Destination::default()
+        };
+        let capacity = Capacity {
+            warm: 1_000.0,
+            cold_percent: 3.0,
+        };
+        leaf.survival = Some(judge(&leaf, capacity));
+        Gain {
+            api_version: String::new(),
+            node: String::new(),
+            sample_seconds: 1.0,
+            destinations: vec![leaf],
+            not_looked_into: NotLookedInto::default(),
+        }
+    }
+
+    #[test]
+    fn a_table_tells_the_layers_and_what_capacity_bears() {
+        assert_eq!(
+            table(&shown()),
+            "\
+DESTINATION           ATTEMPTS/OP LONGEST   WORST ALLOWED   OPS/S   ATT/S
+leaf                         8.00       3     27x   1.20x      40     320
+
+leaf, worst case 27x:
+  /client tries edge 3x
+  /edge tries mid 3x
+  /mid tries leaf 3x
+
+leaf now: 320 attempts/s, of 40 operations/s
+  worst case 1,080/s, as policies allow 48/s
+  capacity 1,000/s:
+    does not survive the worst case (up to 37 operations/s)
+    survives what policies allow (up to 833 operations/s)
+  cold (3 %) 30/s:
+    does not survive even calm load, without a retry
+    does not survive the worst case (up to 1.1 operations/s)
+    does not survive what policies allow (up to 25 operations/s)
+
+Layers on other nodes, and behind virtual addresses, are not seen.
+"
+        );
+    }
+
+    #[test]
+    fn what_is_guessed_or_hidden_is_said() {
+        let mut gain = shown();
+        gain.destinations[0].survival = None;
+        gain.destinations[0].inferred = true;
+        gain.destinations[0].suspected_retries = 4;
+        gain.not_looked_into.namespaces = 2;
+        let text = table(&gain);
+        for line in [
+            "~3",
+            "~ guessed",
+            "4 first tries may be retries",
+            "2 network namespaces",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        gain.destinations.clear();
+        assert_eq!(table(&gain), "No calls seen yet.\n");
+    }
 }
