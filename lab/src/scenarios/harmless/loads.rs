@@ -1,9 +1,10 @@
 //! Who calls whom.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use governor_tests::caller::Storm;
 use governor_tests::process::Process;
@@ -42,6 +43,9 @@ const POLL: Duration = Duration::from_secs(25);
 const REPORT: Duration = Duration::from_millis(1500);
 /// A service that is never short of capacity.
 const PLENTY: &str = "--capacity 5000";
+/// The port that peers.py opens last.
+const LAST_PEER: u16 = 8093;
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
 const PEERS: &str = include_str!("peers.py");
 const PEER_LOADS: [&str; 4] = ["listeners", "senders", "talkers", "hedgers"];
 
@@ -84,6 +88,9 @@ impl Services {
     /// Starts them.
     pub fn start(stage: &Stage<'_>) -> Self {
         let lab = stage.lab();
+        // Callers take their own ports from all the others: a server that comes back must find its own free.
+        lab.netns()
+            .sysctl("ipv4/ip_local_reserved_ports", "8080-8099");
         let one = |name: &str, port: u16| stage.service(name, port, PLENTY);
         let at = |name: &str, address: Ipv4Addr, port: u16| {
             let address = SocketAddr::from((address, port));
@@ -96,6 +103,7 @@ impl Services {
         let moved = ADDRESSES.map(|address| at("moved", address, MOVED));
         stage.name_host(HOST, ADDRESSES[0].into());
         let peers = stage.within("peers", |place| Process::start(peer(&["serve"]), place));
+        until_listening(stage, LAST_PEER);
         Self {
             web: one("web-service", WEB),
             calls: one("calls-service", CALLS),
@@ -304,6 +312,25 @@ impl Loads {
     fn add(&mut self, stage: &Stage<'_>, workload: &str, name: &str, arguments: &str) {
         let storm = stage.within(workload, |place| Storm::start(arguments, place));
         self.storms.entry(name.to_owned()).or_default().push(storm);
+    }
+}
+
+/// Waits until somebody listens there.
+#[track_caller]
+fn until_listening(stage: &Stage<'_>, port: u16) {
+    let asked = Instant::now();
+    let address = (Ipv4Addr::LOCALHOST, port);
+    while stage
+        .lab()
+        .netns()
+        .run(|| TcpStream::connect(address))
+        .is_err()
+    {
+        assert!(
+            asked.elapsed() < STARTS_WITHIN,
+            "nobody listens at port {port}"
+        );
+        thread::sleep(Duration::from_millis(50));
     }
 }
 
