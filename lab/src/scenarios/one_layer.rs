@@ -55,9 +55,9 @@ impl Times {
         let fast = Self {
             before: (2.0, 4.0),
             policy: 4.5,
-            after: (8.0, 10.0),
-            unwell: (13.0, 16.0),
-            end: 16.5,
+            after: (8.0, 12.0),
+            unwell: (15.0, 18.0),
+            end: 18.5,
         };
         length.pick(fast, usual, usual)
     }
