@@ -19,8 +19,6 @@ pub const SCENARIO: Scenario = Scenario {
 
 const PORT: u16 = 8080;
 const CAPACITY: f64 = 400.0;
-/// By each of the two workloads.
-const OFFERED: f64 = 40.0;
 const POOL: u32 = 50;
 /// How much longer than a caller's own patience it takes until that is evidence: the pool was filled in
 /// 1.3 s, twenty requests in a row go unanswered, the breaker opens, who waited for the pool is told.
@@ -28,6 +26,8 @@ const NOTICED: f64 = 4.0;
 
 #[derive(Clone, Copy)]
 struct Times {
+    /// By each of the two workloads, per second: more than a pool holds, times their patience.
+    offered: f64,
     hang: (f64, f64),
     end: f64,
     /// How long the callers wait for an answer, seconds.
@@ -37,11 +37,13 @@ struct Times {
 impl Times {
     fn of(length: Length) -> Self {
         let fast = Self {
+            offered: 120.0,
             hang: (2.0, 9.0),
-            end: 24.0,
+            end: 20.0,
             patience: [1, 2],
         };
         let usual = Self {
+            offered: 40.0,
             hang: (6.0, 50.0),
             end: 75.0,
             patience: [10, 30],
@@ -153,10 +155,10 @@ fn play(play: &Play<'_>) -> Found {
     };
     Found {
         story: format!(
-            "Two workloads ask a service {OFFERED} times a second each, over pools of {POOL} connections. It hangs from \
+            "Two workloads ask a service {} times a second each, over pools of {POOL} connections. It hangs from \
              {} to {} s: it accepts requests and answers none of them, ever. One workload waits {} s for an answer, the \
              other {} s. Whoever finds no connection of the pool free waits for one. Nobody tries again.",
-            times.hang.0, times.hang.1, times.patience[0], times.patience[1],
+            times.offered, times.hang.0, times.hang.1, times.patience[0], times.patience[1],
         ),
         claims,
         runs: vec![run(&without), run(&with)],
@@ -186,8 +188,8 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
         stage.begin();
         let crowds = times.patience.map(|patience| {
             let load = format!(
-                "--rate {OFFERED} --for {}s --run-out 2s --answer-timeout {patience}s --connections pool --pool {POOL}",
-                times.end
+                "--rate {} --for {}s --run-out 2s --answer-timeout {patience}s --connections pool --pool {POOL}",
+                times.offered, times.end
             );
             stage.crowd(&format!("waits-{patience}s"), PORT, &load)
         });
