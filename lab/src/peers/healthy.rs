@@ -74,7 +74,7 @@ fn play(play: &Play<'_>) -> Found {
             ),
             format!("{:+.1} us", cpu(number)),
             match median(number, |it| it.memory) {
-                none if none == 0.0 => "-".to_owned(),
+                0.0 => "-".to_owned(),
                 bytes => format!("{:.0} MB", bytes / 1e6),
             },
         ]
