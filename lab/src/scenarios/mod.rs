@@ -6,6 +6,8 @@ mod cold_restart;
 mod defaults;
 mod governor_chaos;
 mod harmless;
+mod herd;
+mod herd_of_processes;
 mod layers;
 mod long_timeouts;
 mod many_nodes;
@@ -16,6 +18,7 @@ mod overload;
 mod partial;
 mod retries_off;
 mod scale_out;
+mod wasted_work;
 
 use crate::scenario::Scenario;
 
@@ -26,11 +29,14 @@ pub const ALL: &[Scenario] = &[
     blip_90s::SCENARIO,
     cold_restart::SCENARIO,
     scale_out::SCENARIO,
+    herd::SCENARIO,
     retries_off::SCENARIO,
     many_nodes::SCENARIO,
     partial::SCENARIO,
     one_layer::SCENARIO,
+    wasted_work::SCENARIO,
     not_retryable::SCENARIO,
+    herd_of_processes::SCENARIO,
     long_timeouts::SCENARIO,
     noisy_neighbour::SCENARIO,
     harmless::SCENARIO,
