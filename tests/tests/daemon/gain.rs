@@ -201,3 +201,25 @@ fn a_capacity_is_of_one_destination_and_a_service_that_nobody_called_is_told() {
     let (status, _) = request(&node, "GET /v1/gain?seconds=3600", "");
     assert_eq!(status, 400);
 }
+
+#[test]
+fn a_new_process_that_is_refused_four_times_is_guessed_to_try_one_operation() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    let _daemon = node.start_daemon();
+    let storm = lab.storm(
+        &format!("tries 127.0.0.1:{PORT} --tries 4 --delay 10ms"),
+        LIMIT,
+    );
+    assert_eq!(storm.tries.len(), 4);
+    let shown = gain(&node, &[]);
+    let called = at(&shown, PORT);
+    assert_eq!(called["longestChain"], 4, "{shown}");
+    assert_eq!(called["inferred"], true, "{shown}");
+    assert_eq!(called["worstCase"]["multiplier"], 4.0, "{shown}");
+    let text = node
+        .ctl(["gain", "--over", "100ms"])
+        .expect_success()
+        .stdout;
+    assert!(text.contains("~4x"), "{text}");
+}
