@@ -4,6 +4,7 @@ mod blip;
 mod blip_90s;
 mod cold_restart;
 mod defaults;
+mod fleet;
 mod governor_chaos;
 mod harmless;
 mod herd;
@@ -41,5 +42,6 @@ pub const ALL: &[Scenario] = &[
     noisy_neighbour::SCENARIO,
     harmless::SCENARIO,
     governor_chaos::SCENARIO,
+    fleet::SCENARIO,
     defaults::SCENARIO,
 ];

@@ -4,11 +4,13 @@
 //! | file | holds |
 //! |---|---|
 //! | [`trial`] | what is tried and measured, and whether the default is on the plateau |
+//! | [`cpus`] | many runs on all CPUs |
 //! | [`scenes`] | what storms are made of, and those that several controls share |
 //! | [`budget`], [`breaker`], [`rest`] | the defaults, by control, and their storms |
 
 pub mod breaker;
 pub mod budget;
+pub mod cpus;
 pub mod rest;
 pub mod scenes;
 pub mod trial;

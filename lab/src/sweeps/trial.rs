@@ -1,15 +1,12 @@
 //! One default under trial: its values, the storms, and what the figures say of it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-
 use governor_core::params::Params;
 use governor_tests::sim::world::{Random, World};
 use governor_tests::sim::{Law, Report, simulate};
 
+use super::cpus;
 use crate::findings::{Claim, Sweep};
 use crate::scenario::Length;
-use crate::stage::STOP;
 
 /// A default, and the values it is tried with.
 pub struct Trial {
@@ -133,25 +130,7 @@ pub fn run(trials: &[&'static Trial], length: Length) -> Vec<Tried> {
             }
         }
     }
-    let done = Mutex::new(Vec::with_capacity(jobs.len()));
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if STOP.load(Ordering::Relaxed) {
-                return;
-            }
-            let figures = job.play(trials[job.trial]);
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            done.push((*job, figures));
-        }
-    };
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cpus {
-            scope.spawn(work);
-        }
-    });
-    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let done = cpus::on_all(&jobs, |job| job.play(trials[job.trial]));
     let tried = |(number, trial): (usize, &&'static Trial)| Tried {
         trial,
         sweep: trial.sweep(|value, scene| {

@@ -1,7 +1,7 @@
 //! What nodes tell each other of probes: as built nothing; else what a service
 //! of the fleet could.
 
-use governor_core::units::{Millis, Nanos};
+use governor_core::units::Nanos;
 
 /// News of a probe takes so long to reach all nodes.
 const NEWS: Nanos = Nanos::from_millis(100);
@@ -25,7 +25,7 @@ pub enum Probes {
 /// When a probe of any node last succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Proof {
-    known: Option<Millis>,
+    known: Option<Nanos>,
     on_its_way: Option<Nanos>,
 }
 
@@ -36,9 +36,9 @@ impl Proof {
     }
 
     /// What every node knows by now.
-    pub(super) fn known(&mut self, now: Nanos) -> Option<Millis> {
+    pub(super) fn known(&mut self, now: Nanos) -> Option<Nanos> {
         if let Some(found) = self.on_its_way.filter(|found| now.since(*found) >= NEWS) {
-            self.known = Some(found.stamp());
+            self.known = Some(found);
             self.on_its_way = None;
         }
         self.known

@@ -20,6 +20,10 @@ use super::world::Random;
 
 /// The kernel's clock does not begin with the simulation.
 const BOOT: Nanos = Nanos::from_secs(1_000_000);
+/// Nor do those of two nodes begin together: windows in step would be a herd of their own.
+/// (A golden part of a second: any number of nodes is spread evenly.)
+const NEXT_NODE: u64 = 618_033_989;
+const SECOND: u64 = 1_000_000_000;
 
 /// How it is known that an attempt is a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +134,21 @@ impl Governed {
         }
     }
 
+    /// The clock of a workload's node. Where nodes share a lease they share its clock.
+    fn clock(&self, workload: usize, now: Nanos) -> Nanos {
+        let node = match self.setup.probes {
+            Probes::EachNode | Probes::Told => self.callers[workload].node as u64,
+            Probes::OneLease | Probes::OneLeaseCloses => 0,
+        };
+        Nanos(now.0 + BOOT.0 + node * NEXT_NODE % SECOND)
+    }
+
     /// What other nodes have found out.
     fn hear(&mut self, workload: usize, now: Nanos) {
-        let Some(proven) = self.proof.known(now) else {
+        let Some(found) = self.proof.known(now) else {
             return;
         };
+        let proven = self.clock(workload, found).stamp();
         let ledgers = self.ledgers(workload);
         match (self.setup.probes, ledgers.lease) {
             (Probes::Told, Some(lease)) if proven.0 > lease.proven().0 => lease.prove(proven),
@@ -144,7 +158,7 @@ impl Governed {
                     return;
                 }
                 // As if its own probe had come back now.
-                let stamp = now.stamp();
+                let stamp = self.clock(workload, now).stamp();
                 if let Some(probe) = breaker.probe(stamp, proven, stamp) {
                     let moved = breaker.success(stamp, Level::Exchange, Some(probe), 0);
                     ledgers.workload.limiter.restore(&self.setup.params);
@@ -180,9 +194,8 @@ impl Governed {
     }
 }
 
-/// The second of the simulation.
 const fn second(now: Nanos) -> usize {
-    ((now.0 - BOOT.0) / 1_000_000_000) as usize
+    (now.0 / SECOND) as usize
 }
 
 /// What an admitted attempt carries.
@@ -196,9 +209,9 @@ impl Governor for Governed {
     type Pass = Pass;
 
     fn admit(&mut self, workload: usize, this: &Try) -> Option<Pass> {
-        let now = Nanos(this.now.0 + BOOT.0);
+        let now = self.clock(workload, this.now);
         let random = self.random.bits();
-        self.hear(workload, now);
+        self.hear(workload, this.now);
         let params = self.setup.params;
         let ledgers = self.ledgers(workload);
         let evidence = match (self.setup.knowledge, this.number) {
@@ -230,7 +243,7 @@ impl Governor for Governed {
             Decision::Deny(_) => return None,
         };
         if probe.is_some() {
-            let second = second(now);
+            let second = second(this.now);
             let probes = &mut self.trace.probes;
             probes.resize((second + 1).max(probes.len()), 0);
             probes[second] += 1;
@@ -252,7 +265,7 @@ impl Governor for Governed {
     }
 
     fn settle(&mut self, workload: usize, pass: Pass, end: End) {
-        let now = Nanos(end.now.0 + BOOT.0);
+        let now = self.clock(workload, end.now);
         let ending = Ending {
             now,
             entered: pass.entered,
@@ -267,8 +280,8 @@ impl Governor for Governed {
         };
         let settled = settle(&self.setup.params, &ending, &self.ledgers(workload));
         if settled.moved == Move::Closed {
-            self.proof.found(now);
+            self.proof.found(end.now);
         }
-        self.moved(now, settled.moved);
+        self.moved(end.now, settled.moved);
     }
 }

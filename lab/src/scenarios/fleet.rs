@@ -1,0 +1,415 @@
+//! Fleets of sizes that no machine holds, in the simulator with the real law: what budgets,
+//! reserves and breakers that each node keeps for itself multiply to.
+
+use governor_core::params::Params;
+use governor_tests::sim::fleet::Probes;
+use governor_tests::sim::series::SLOT;
+use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random, Workload, World, poisson};
+use governor_tests::sim::{Law, Report, simulate};
+
+use crate::findings::{Claim, Key, Mark, Run};
+use crate::scenario::{Found, Length, Play, Scenario};
+use crate::sweeps::cpus;
+
+/// See the module.
+pub const SCENARIO: Scenario = Scenario {
+    name: "fleet",
+    title: "up to 1,000 nodes: what budgets, reserves and probes of each node multiply to",
+    seconds: |length| length.pick(5.0, 90.0, 500.0),
+    play,
+};
+
+/// Healthy until then; trouble until the second; then as before.
+const TROUBLE: (f64, f64) = (20.0, 60.0);
+const LENGTH: usize = 90;
+/// What the service can do, of what is offered.
+const CAPACITY: f64 = 1.25;
+
+/// What runs on each node.
+#[derive(Clone, Copy, PartialEq)]
+struct Shape {
+    name: &'static str,
+    pods: usize,
+    /// Calls a second of each pod.
+    rate: f64,
+}
+
+/// Pods that call each second.
+const BUSY: Shape = Shape {
+    name: "20 pods x 1/s",
+    pods: 20,
+    rate: 1.0,
+};
+/// As many as a node has in large fleets.
+const FULL: Shape = Shape {
+    name: "100 pods x 1/s",
+    pods: 100,
+    rate: 1.0,
+};
+/// Many pods that call now and then.
+const QUIET: Shape = Shape {
+    name: "100 pods x 0.1/s",
+    pods: 100,
+    rate: 0.1,
+};
+/// One that calls: a destination that few pods of a node need.
+const THIN: Shape = Shape {
+    name: "1 pod x 1/s",
+    pods: 1,
+    rate: 1.0,
+};
+
+/// What happens to the service.
+#[derive(Clone, Copy, PartialEq)]
+enum Storm {
+    /// 60 % of attempts fail.
+    Failing,
+    /// Nobody is there for 40 s.
+    Outage,
+}
+
+/// One run.
+#[derive(Clone, Copy)]
+struct Job {
+    shape: Shape,
+    nodes: usize,
+    storm: Storm,
+    law: Law,
+    /// How it is called.
+    law_name: &'static str,
+}
+
+/// The figures of a run.
+struct Figures {
+    /// While there is trouble, relative to first tries.
+    mean: f64,
+    peak: f64,
+    /// Probes a second while there is trouble.
+    probes: f64,
+    /// Most attempts in 50 ms after the trouble, relative to what is offered in 50 ms.
+    herd: f64,
+    /// Seconds until goodput is back; NaN: not in what was simulated.
+    back: f64,
+    report: Report,
+}
+
+const GOVERNED: &str = "each node for itself";
+const CLOSES: &str = "one lease, a proof closes all";
+const LAWS: [(&str, Law); 5] = [
+    ("without", Law::None),
+    (GOVERNED, Law::REAL),
+    ("proofs are told", Law::Fleet(Params::DEFAULT, Probes::Told)),
+    ("one lease", Law::Fleet(Params::DEFAULT, Probes::OneLease)),
+    (CLOSES, Law::Fleet(Params::DEFAULT, Probes::OneLeaseCloses)),
+];
+
+impl Job {
+    fn offered(&self) -> f64 {
+        (self.nodes * self.shape.pods) as f64 * self.shape.rate
+    }
+
+    fn play(&self) -> Figures {
+        let mut random = Random::new(1);
+        let capacity = CAPACITY * self.offered();
+        let backend = match self.storm {
+            Storm::Failing => Backend::quick(),
+            Storm::Outage => Backend::fifo(move |_| capacity),
+        };
+        let storm = self.storm;
+        let backend = backend.that(move |time, _, random| {
+            if !(TROUBLE.0..TROUBLE.1).contains(&time) {
+                return Mode::Serve;
+            }
+            match storm {
+                Storm::Failing if random.chance(0.4) => Mode::Serve,
+                Storm::Failing => Mode::Fail,
+                Storm::Outage => Mode::Refuse,
+            }
+        });
+        let workloads = (0..self.nodes * self.shape.pods).map(|pod| Workload {
+            node: pod / self.shape.pods,
+            arrivals: poisson(&mut random, self.shape.rate, 0.0, LENGTH as f64),
+            backends: vec![0],
+            caller: Caller::retrying(Jitter::Full),
+        });
+        let world = World {
+            seconds: LENGTH,
+            workloads: workloads.collect(),
+            backends: vec![backend],
+        };
+        let mut report = simulate(&world, self.law, 1);
+        // Only sums are looked at; those of 100,000 pods are not kept.
+        report.workloads = Vec::new();
+        self.figures(report)
+    }
+
+    fn figures(&self, report: Report) -> Figures {
+        let (from, until) = (TROUBLE.0 as usize, TROUBLE.1 as usize);
+        let probes = report.governors.probes.iter();
+        let probes: u32 = probes.skip(from + 10).take(until - from - 10).sum();
+        let herd = f64::from(report.peak_slot(TROUBLE.1, TROUBLE.1 + 20.0));
+        let back = report.all.recovery(until, 3);
+        Figures {
+            mean: report.all.amplification(from..until),
+            peak: report.all.peak_amplification(from..until),
+            probes: f64::from(probes) / (until - from - 10) as f64,
+            herd: herd / (self.offered() * SLOT),
+            back: back.map_or(f64::NAN, |seconds| seconds as f64),
+            report,
+        }
+    }
+}
+
+fn jobs(length: Length) -> Vec<Job> {
+    let sizes: &[usize] = length.pick(&[10, 50], &[10, 100, 1_000], &[10, 100, 1_000]);
+    let shapes: &[Shape] = length.pick(
+        &[BUSY, QUIET, THIN],
+        &[BUSY, QUIET, THIN],
+        &[BUSY, QUIET, THIN, FULL],
+    );
+    let mut jobs = Vec::new();
+    for &shape in shapes {
+        for &nodes in sizes {
+            for storm in [Storm::Failing, Storm::Outage] {
+                // Quiet pods' breakers hardly open: what they tell each other changes nothing.
+                let all = storm == Storm::Outage && shape != QUIET;
+                let laws = if all { &LAWS[..] } else { &LAWS[..2] };
+                jobs.extend(laws.iter().map(|&(law_name, law)| Job {
+                    shape,
+                    nodes,
+                    storm,
+                    law,
+                    law_name,
+                }));
+            }
+        }
+    }
+    jobs
+}
+
+/// All runs, to be asked for.
+struct Played(Vec<(Job, Figures)>);
+
+impl Played {
+    /// The run of these.
+    fn of(&self, shape: Shape, nodes: usize, storm: Storm, law: &str) -> Option<&Figures> {
+        let is = |job: &Job| {
+            (job.shape, job.nodes, job.storm, job.law_name) == (shape, nodes, storm, law)
+        };
+        self.0
+            .iter()
+            .find(|(job, _)| is(job))
+            .map(|(_, figures)| figures)
+    }
+
+    /// A figure of it; NaN where it was not played.
+    fn figure(&self, run: (Shape, usize, Storm, &str), of: fn(&Figures) -> f64) -> f64 {
+        self.of(run.0, run.1, run.2, run.3).map_or(f64::NAN, of)
+    }
+
+    fn sizes(&self) -> (usize, usize) {
+        let sizes = || self.0.iter().map(|(job, _)| job.nodes);
+        (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        let mut shapes: Vec<Shape> = self.0.iter().map(|(job, _)| job.shape).collect();
+        shapes.dedup();
+        shapes
+    }
+}
+
+fn play(play: &Play<'_>) -> Found {
+    let act = play
+        .progress
+        .act("in the simulator", (SCENARIO.seconds)(play.length));
+    act.begins();
+    let jobs = jobs(play.length);
+    let played = cpus::on_all(&jobs, Job::play);
+    let played = Played(
+        played
+            .into_iter()
+            .map(|(job, figures)| (*job, figures))
+            .collect(),
+    );
+    let (_, most) = played.sizes();
+    let key = |law| {
+        let load = played.figure((BUSY, most, Storm::Failing, law), |it| it.mean);
+        let down = played.figure((BUSY, most, Storm::Outage, law), |it| it.mean);
+        format!("{load:.2} x, {down:.2} x")
+    };
+    Found {
+        story: format!(
+            "Up to {most} nodes, each with a governor that knows of no other, the real law in the simulator. All pods \
+             call one service, which can do {CAPACITY} times what is offered; callers try again after 100, 200 and \
+             400 ms, with full jitter. From {} to {} s either 60 % of answers are errors or every connect is refused. \
+             One seed; with --full also 1,000 nodes x 100 pods x 1/s. Drawn: {most} nodes with {}, the outage.",
+            TROUBLE.0, TROUBLE.1, BUSY.name,
+        ),
+        claims: claims(&played),
+        runs: ["without", GOVERNED, CLOSES]
+            .iter()
+            .filter_map(|law| run(&played, most, law))
+            .collect(),
+        key: Some(Key {
+            what: format!("load of {most} nodes, of offered: 60 % fail, all refused"),
+            without: key("without"),
+            with: key(GOVERNED),
+        }),
+        notes: notes(&played),
+        ..Found::default()
+    }
+}
+
+fn claims(played: &Played) -> Vec<Claim> {
+    let (few, most) = played.sizes();
+    let mut claims = Vec::new();
+    for shape in played.shapes() {
+        let failing = |nodes| (shape, nodes, Storm::Failing, GOVERNED);
+        let name = shape.name;
+        claims.push(Claim::at_most(
+            format!("{name}, 60 % fail: mean load of {most} nodes over that of {few}"),
+            played.figure(failing(most), |it| it.mean) / played.figure(failing(few), |it| it.mean),
+            1.05,
+            "x",
+        ));
+        if shape == THIN {
+            // Ten percent of the 40 % that succeed, and each node's reserve of 1/s for its 1/s.
+            claims.push(Claim::at_most(
+                format!("{name}, 60 % fail: mean load of {most} nodes, by what each node's budget allows it"),
+                played.figure(failing(most), |it| it.mean),
+                1.0 + 0.1 + 1.0,
+                "x offered",
+            ));
+        } else {
+            claims.extend([
+                Claim::at_most(
+                    format!("{name}, 60 % fail: mean load of {most} nodes, as DESIGN.md has it for 50"),
+                    played.figure(failing(most), |it| it.mean),
+                    1.16,
+                    "x offered",
+                ),
+                Claim::at_most(
+                    format!("{name}, 60 % fail: load of {most} nodes in the worst second, as DESIGN.md has it for 50"),
+                    played.figure(failing(most), |it| it.peak),
+                    1.39,
+                    "x offered",
+                ),
+            ]);
+        }
+        claims.extend([
+            Claim::at_most(
+                format!("{name}, outage: load of {most} nodes while all is refused"),
+                played.figure((shape, most, Storm::Outage, GOVERNED), |it| it.mean),
+                1.16,
+                "x offered",
+            ),
+            Claim::at_most(
+                format!("{name}, outage: until goodput of {most} nodes is back"),
+                played.figure((shape, most, Storm::Outage, GOVERNED), |it| it.back),
+                // openDuration.max with its jitter, and the ramp (I4).
+                8.5,
+                "s",
+            ),
+        ]);
+        // In 50 ms of fewer it is chance that is seen.
+        if most as f64 * shape.pods as f64 * shape.rate >= 1_000.0 {
+            claims.push(Claim::at_most(
+                format!("{name}, outage: most load of {most} nodes in 50 ms when it is over"),
+                played.figure((shape, most, Storm::Outage, GOVERNED), |it| it.herd),
+                // More than that is more than the spare capacity takes back within a second.
+                2.0,
+                "x offered",
+            ));
+        }
+    }
+    claims
+}
+
+fn notes(played: &Played) -> Vec<String> {
+    let (few, most) = played.sizes();
+    let mut notes = vec![
+        "Load, relative to offered, of 10 nodes and more, each for itself: first while 60 % fail (mean, worst second), \
+         then while all is refused (mean, probes a second)."
+            .to_owned(),
+    ];
+    for (job, failing) in &played.0 {
+        if job.storm != Storm::Failing || job.law_name != GOVERNED {
+            continue;
+        }
+        let outage = played.of(job.shape, job.nodes, Storm::Outage, GOVERNED);
+        let outage = outage.map(|it| format!("{:.2}, {:.0} probes/s", it.mean, it.probes));
+        notes.push(format!(
+            "{} nodes x {}: {:.2}, {:.2}; {}",
+            job.nodes,
+            job.shape.name,
+            failing.mean,
+            failing.peak,
+            outage.unwrap_or_default(),
+        ));
+    }
+    notes.push(format!(
+        "What nodes could tell each other of probes, {most} nodes, while all is refused and after:"
+    ));
+    for (job, it) in &played.0 {
+        if job.storm == Storm::Outage && job.nodes == most && job.shape != QUIET {
+            let back = match it.back.is_nan() {
+                true => format!("not back after {} s", LENGTH - TROUBLE.1 as usize),
+                false => format!("back after {} s", it.back),
+            };
+            notes.push(format!(
+                "{}, {}: load {:.2} x, {:.0} probes/s, {back}, most in 50 ms {:.2} x offered",
+                job.shape.name, job.law_name, it.mean, it.probes, it.herd,
+            ));
+        }
+    }
+    let busy = |nodes, law| played.figure((BUSY, nodes, Storm::Outage, law), |it| it.probes);
+    notes.push(format!(
+        "What a fleet needs next. First a reserve that is the fleet's: each node's 1/s adds up where many nodes call a \
+         destination seldom ({:.2} x at {} on each of {most} nodes, {:.2} x at {}), and all windows of a fleet begin to \
+         pay at the moment trouble begins ({:.2} x in the worst second). Probes need no schedule to recover, they need \
+         one to be few: {:.0}/s from {few} nodes, {:.0}/s from {most}, {:.0}/s with one lease for all. But a lease \
+         alone would take one breaker after the other: only where a proof closes all of them is the service back in \
+         time.",
+        played.figure((THIN, most, Storm::Failing, GOVERNED), |it| it.mean),
+        THIN.name,
+        played.figure((BUSY, most, Storm::Failing, GOVERNED), |it| it.mean),
+        BUSY.name,
+        played.figure((BUSY, most, Storm::Failing, GOVERNED), |it| it.peak),
+        busy(few, GOVERNED),
+        busy(most, GOVERNED),
+        busy(most, CLOSES),
+    ));
+    notes
+}
+
+/// The outage of busy pods.
+fn run(played: &Played, nodes: usize, law: &str) -> Option<Run> {
+    let report = &played.of(BUSY, nodes, Storm::Outage, law)?.report;
+    let line = |counts: &[u32]| -> Vec<f64> {
+        let last = counts.last().copied().unwrap_or(0);
+        let at = |second| f64::from(counts.get(second).copied().unwrap_or(last));
+        (0..LENGTH).map(at).collect()
+    };
+    let capacity = |second: usize| match (TROUBLE.0..TROUBLE.1).contains(&(second as f64)) {
+        true => 0.0,
+        false => CAPACITY * nodes as f64 * BUSY.pods as f64 * BUSY.rate,
+    };
+    Some(Run {
+        name: law.to_owned(),
+        governed: law != "without",
+        slot: 1.0,
+        offered: line(&report.all.first),
+        load: line(&report.all.load),
+        goodput: line(&report.all.good),
+        capacity: (0..LENGTH).map(capacity).collect(),
+        denied: line(&report.all.denied),
+        breakers: line(&report.governors.open),
+        limit: Vec::new(),
+        marks: vec![Mark {
+            from: TROUBLE.0,
+            to: TROUBLE.1,
+            label: "all is refused".to_owned(),
+        }],
+    })
+}
