@@ -20,6 +20,8 @@ const ENDED: f64 = 1.2;
 pub struct Storm {
     /// All of it.
     pub taken: Taken,
+    /// When things did happen: a governor that is slow to come holds up what follows.
+    times: Times,
     /// How long the governor was away.
     pub back: Back,
     /// What happened to the governor, in words.
@@ -66,6 +68,7 @@ impl Storm {
         });
         Self {
             taken,
+            times,
             back: Back {
                 killed: met.killed,
                 restarted,
@@ -77,20 +80,20 @@ impl Storm {
     }
 
     /// Operations that ended well in the storm.
-    pub fn well(&self, times: Times) -> f64 {
+    pub fn well(&self) -> f64 {
         let goodput = self.taken.goodput();
-        goodput.sum(times.storm.0 as usize, times.storm.1 as usize)
+        goodput.sum(self.times.storm.0 as usize, self.times.storm.1 as usize)
     }
 
     /// First tries that the governor refused in the storm.
-    pub fn refused_in_it(&self, times: Times) -> f64 {
-        let storm = self.span(times.storm.0, times.storm.1);
+    pub fn refused_in_it(&self) -> f64 {
+        let storm = self.span(self.times.storm.0, self.times.storm.1);
         self.refused_first(|each| storm.contains(&each.t))
     }
 
     /// First tries that the governor refused where nothing was wrong.
-    pub fn refused_in_peace(&self, times: Times) -> f64 {
-        let storm = self.span(times.storm.0, times.storm.1 + LIVE);
+    pub fn refused_in_peace(&self) -> f64 {
+        let storm = self.span(self.times.storm.0, self.times.storm.1 + LIVE);
         self.refused_first(|each| !storm.contains(&each.t))
     }
 
@@ -102,10 +105,11 @@ impl Storm {
 
     /// The worst second at the service in the storm, from the third one on, relative to what was offered. While
     /// nobody governs, and until the next one is in force, it is not judged.
-    pub fn worst_load(&self, times: Times) -> f64 {
+    pub fn worst_load(&self) -> f64 {
         let (load, offered) = (self.taken.load(), self.taken.offered());
-        let (from, to) = (times.storm.0 as usize + 3, times.storm.1 as usize);
-        let gap = times.restarted as usize..(times.restarted + IN_FORCE).ceil() as usize + 1;
+        let (from, to) = (self.times.storm.0 as usize + 3, self.times.storm.1 as usize);
+        let gap =
+            self.times.restarted as usize..(self.times.restarted + IN_FORCE).ceil() as usize + 1;
         let judged = (from..to).filter(|second| !gap.contains(second));
         let rate = offered.mean(from, to);
         judged
@@ -114,9 +118,9 @@ impl Storm {
     }
 
     /// The most tries that were on their way to the service at one moment while every breaker was open.
-    pub fn at_once(&self, times: Times) -> usize {
+    pub fn at_once(&self) -> usize {
         let mut moves: Vec<(u64, i64)> = Vec::new();
-        for each in self.through(times) {
+        for each in self.through() {
             // One that ends when another begins was before it.
             moves.extend([(each.t, 1), (each.t + each.micros, -1)]);
         }
@@ -130,10 +134,10 @@ impl Storm {
     }
 
     /// They, in words: workload, beginning and end in seconds of the scene.
-    pub fn told(&self, times: Times) -> String {
+    pub fn told(&self) -> String {
         let start = self.taken.clock.start;
         let seconds = |t: u64| (t - start) as f64 / 1e6;
-        let mut tries: Vec<_> = self.through(times).collect();
+        let mut tries: Vec<_> = self.through().collect();
         tries.sort_by_key(|each| each.t);
         let tries = tries.iter().map(|each| {
             let (from, to) = (seconds(each.t), seconds(each.t + each.micros));
@@ -143,22 +147,22 @@ impl Storm {
     }
 
     /// How many they were.
-    pub fn probes(&self, times: Times) -> usize {
-        self.through(times).count()
+    pub fn probes(&self) -> usize {
+        self.through().count()
     }
 
     /// Tries that were not refused while every breaker was open.
-    fn through(&self, times: Times) -> impl Iterator<Item = &Try> {
+    fn through(&self) -> impl Iterator<Item = &Try> {
         let clock = self.taken.clock;
         let mut seen = self
             .taken
             .samples
             .iter()
-            .filter(|sample| sample.t > clock.at(times.storm.0));
+            .filter(|sample| sample.t > clock.at(self.times.storm.0));
         let opened = seen.find(|sample| sample.breakers() >= CALLERS.len());
         // Without that there is nothing to see, and a claim says so.
         let from = opened.map_or(u64::MAX, |sample| sample.t + (ENDED * 1e6) as u64);
-        let to = clock.at(times.restarted.min(times.storm.1) - 0.1);
+        let to = clock.at(self.times.restarted.min(self.times.storm.1) - 0.1);
         self.taken
             .tries
             .iter()
@@ -167,7 +171,7 @@ impl Storm {
 
     /// Retries that reached the service in an interval, relative to what the budget allows: the fullest one before the
     /// governor was stopped.
-    pub fn fullest_window(&self, times: Times) -> f64 {
+    pub fn fullest_window(&self) -> f64 {
         let clock = self.taken.clock;
         let retries = self
             .taken
@@ -176,7 +180,7 @@ impl Storm {
             .filter(|each| each.attempt > 1 && !is_refused(each));
         let retries = clock.count(1.0, retries.map(|each| (each.t, 1.0)));
         let successes = self.taken.goodput();
-        let windows = INTERVAL..=times.restarted as usize;
+        let windows = INTERVAL..=self.times.restarted as usize;
         let fill = windows.map(|end| {
             let begin = end - INTERVAL;
             retries.sum(begin, end) / (successes.sum(begin, end) * PERCENT / 100.0 + RESERVE)
