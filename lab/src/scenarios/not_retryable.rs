@@ -249,6 +249,9 @@ fn play(play: &Play<'_>) -> Found {
             with: format!("{}", gone(&with)),
         }),
         notes: vec![
+            "First tries that are refused, where there are any, are the limiter's (see why): a fifth of the answers is \
+             missing, and on a busy machine the latency of the others grows for three ticks of three answers each."
+                .to_owned(),
             "Where nothing names an operation, equality alone refuses nothing after a final answer: a health check \
              that gets 405 ten times a second for life, and a caller that tries again after 100 ms, send the same \
              bytes at the same pace. What names them (an idempotency key, an SDK's invocation, an attempt header) \
