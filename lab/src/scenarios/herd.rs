@@ -153,8 +153,9 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, herd: Herd) -> Ran
     let (fails, length) = (herd.fails(), herd.length());
     play.stage(governor, name, length, |stage| {
         let service = stage.service("service", PORT, &format!("--capacity {CAPACITY}"));
-        stage.begin();
+        // It takes the order before the first of the herd comes.
         service.order("stall");
+        stage.begin();
         let waiting = stage.crowd(
             "herd",
             PORT,
