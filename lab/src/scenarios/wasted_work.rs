@@ -28,7 +28,8 @@ const DEADLINE_ALONE: &str = "retry: {deadline: 2s, attempts: 10}, circuitBreake
                               concurrency: {mode: Disabled}, retryConstraint: {mode: Disabled}";
 
 fn end(length: Length) -> f64 {
-    length.pick(14.0, 40.0, 60.0)
+    // What the stall wastes before anybody can know of it needs a while of good work beside it.
+    length.pick(20.0, 40.0, 60.0)
 }
 
 /// What the service worked off from the stall on.
