@@ -27,11 +27,6 @@ fn a_stall_is_over_when_it_is_over() {
 }
 
 #[test]
-fn one_broken_backend_of_three_costs_a_third() {
-    holds("partial");
-}
-
-#[test]
 fn governors_that_know_of_no_other_let_a_service_recover() {
     holds("many-nodes");
 }

@@ -82,6 +82,7 @@ fn commands_without_a_daemon_end_with_three() {
     for arguments in [
         vec!["status"],
         vec!["events"],
+        vec!["gain"],
         vec!["retries", "status"],
         vec!["breaker", "auto", "x"],
         vec!["shed", "off"],

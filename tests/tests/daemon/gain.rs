@@ -113,10 +113,9 @@ fn at(gain: &Value, port: u16) -> &Value {
         addresses.any(|address| address.as_str().is_some_and(|text| text.ends_with(&ends)))
     };
     let destinations = gain["destinations"].as_array().expect("destinations");
-    destinations
-        .iter()
-        .find(called)
-        .unwrap_or_else(|| panic!("{port}: {gain}"))
+    let found = destinations.iter().find(called);
+    assert!(found.is_some(), "{port}: {gain}");
+    found.expect("it was found")
 }
 
 #[test]
