@@ -23,7 +23,7 @@ const COLD: u8 = 20;
 /// Answers HTTP from one queue, first come, first served, at a fixed capacity. Prints what it received
 /// every 50 ms. Obeys orders, one a line, on standard input and ends with it.
 ///
-/// Orders: serve, stall, slow FACTOR, refuse, status CODE [PERCENT], hang [PERCENT], capacity PER_SECOND,
+/// Orders: serve, stall, slow FACTOR, refuse, `status CODE [PERCENT]`, `hang [PERCENT]`, capacity PER_SECOND,
 /// cold. With `serve` all is well again; capacity and cold stay.
 #[derive(Parser)]
 struct Cli {

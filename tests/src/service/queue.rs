@@ -187,6 +187,8 @@ mod tests {
         tasks
             .run_until(async {
                 select! {
+                    // The worker sees who came before the test goes on.
+                    biased;
                     () = queue.work(&counts) => {}
                     () = test(worked) => {}
                 }
