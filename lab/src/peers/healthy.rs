@@ -4,11 +4,10 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use governor_tests::artifact;
-use governor_tests::process::{self, Process};
+use governor_tests::process;
 
-use super::contender::{Between, Contender};
-use super::proxy::{Proxy, memory};
+use super::contender::{Between, Contender, SERVICE};
+use super::proxy::{Proxy, Sidecar, memory};
 use crate::findings::{Claim, Table};
 use crate::scenario::{Found, Play, Scenario};
 
@@ -16,7 +15,7 @@ use crate::scenario::{Found, Play, Scenario};
 pub const SCENARIO: Scenario = Scenario {
     name: "peers-healthy",
     title: "16 kept connections, as fast as they can, nothing fails",
-    seconds: |length| f64::from(rounds(length)) * 6.0 * 4.0,
+    seconds: |length| f64::from(rounds(length)) * 5.0 * 8.0,
     play,
 };
 
@@ -49,7 +48,7 @@ fn play(play: &Play<'_>) -> Found {
     for _ in 0..rounds(play.length) {
         for (contender, rounds) in contenders.iter().zip(&mut measured) {
             let names = ["caller".to_owned()];
-            rounds.push(contender.play(play, 3.0, &names, "", once));
+            rounds.push(contender.play(play, 5.0, &names, "", once));
         }
     }
     let median = |number: usize, figure: fn(&Round) -> f64| {
@@ -91,7 +90,7 @@ fn play(play: &Play<'_>) -> Found {
     let best_rate = proxies.clone().map(rate).fold(0.0, f64::max);
     let best_cpu = proxies.map(cpu).fold(f64::INFINITY, f64::min);
     Found {
-        story: "wrk with 16 kept connections and a server that does nothing, on loopback, caller and server governed. Each \
+        story: "wrk with 16 kept connections and nginx as a server that answers at once, on loopback, caller and server governed. Each \
                 contender in turn, several rounds; medians."
             .to_owned(),
         tables: vec![Table::new(&columns, rows)],
@@ -111,11 +110,11 @@ fn play(play: &Play<'_>) -> Found {
 
 fn once(between: &Between<'_, '_>) -> Round {
     let stage = between.stage;
-    let mut server = Command::new(artifact::program("bench").unwrap_or_default());
-    server.args(["web", "any"]);
-    let _server = stage.within("service", |place| Process::start(server, place));
+    let _server = Sidecar::start(Proxy::Server, stage, "service", SERVICE, SERVICE);
     let port = between.port(0);
     stage.begin();
+    // HAProxy started before the server: two of its checks, a second apart, see that it is there.
+    stage.until(3.0);
     let before = cpu(between);
     let mut wrk = Command::new("wrk");
     wrk.args([

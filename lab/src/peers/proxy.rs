@@ -30,6 +30,8 @@ pub enum Proxy {
     Haproxy,
     /// nginx.
     Nginx,
+    /// No proxy: nginx as the server of the healthy load.
+    Server,
 }
 
 impl Proxy {
@@ -43,6 +45,7 @@ impl Proxy {
             Self::EnvoyRetries => "Envoy, which retries",
             Self::Haproxy => "HAProxy",
             Self::Nginx => "nginx",
+            Self::Server => "the server",
         }
     }
 
@@ -53,6 +56,7 @@ impl Proxy {
             }
             Self::Haproxy => ("haproxy.cfg", include_str!("../../peers/haproxy.cfg")),
             Self::Nginx => ("nginx.conf", include_str!("../../peers/nginx.conf")),
+            Self::Server => ("backend.conf", include_str!("../../peers/backend.conf")),
         }
     }
 
@@ -60,7 +64,7 @@ impl Proxy {
         match self {
             Self::Envoy | Self::EnvoyRetries => "envoy/_bin/envoy",
             Self::Haproxy => "usr/sbin/haproxy",
-            Self::Nginx => "usr/sbin/nginx",
+            Self::Nginx | Self::Server => "usr/sbin/nginx",
         }
     }
 
@@ -68,7 +72,7 @@ impl Proxy {
     pub fn version(self) -> String {
         let argument = match self {
             Self::Envoy | Self::EnvoyRetries => "--version",
-            Self::Haproxy | Self::Nginx => "-v",
+            Self::Haproxy | Self::Nginx | Self::Server => "-v",
         };
         let output = self.command().arg(argument).output();
         let output = output
@@ -150,7 +154,7 @@ impl Sidecar {
                     .arg(&config)
             }
             Proxy::Haproxy => command.args(["-db", "-f"]).arg(&config),
-            Proxy::Nginx => command
+            Proxy::Nginx | Proxy::Server => command
                 .arg("-p")
                 .arg(config.parent().unwrap_or(Path::new("/")))
                 .arg("-c")
