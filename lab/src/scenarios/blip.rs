@@ -1,9 +1,10 @@
 //! The service stalls for a moment; its callers keep it down.
 
+use super::stalled::{PORT, Stalled};
 use crate::findings::Claim;
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor, policy};
+use crate::stage::{Governor, policy};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -13,7 +14,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 const CAPACITY: f64 = 500.0;
 const OFFERED: f64 = 400.0;
 const STALL: (f64, f64) = (10.0, 15.0);
@@ -63,22 +63,11 @@ fn play(play: &Play<'_>) -> Found {
 }
 
 fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, after: f64) -> Taken {
-    let length = STALL.1 + after;
-    play.stage(governor, name, length, |stage| {
-        let service = stage.service("service", PORT, &format!("--capacity {CAPACITY}"));
-        stage.begin();
-        let load = format!(
-            "--rate {OFFERED} --for {length}s --retry naive --tries 4 --delay 50ms --connections fresh"
-        );
-        let crowd = stage.crowd("caller", PORT, &load);
-        stage.until(STALL.0);
-        service.order("stall");
-        stage.until(STALL.1);
-        service.order("serve");
-        stage.mark(STALL.0, STALL.1, "stalled");
-        stage.until(length);
-        let slots = service.slots();
-        let tries = crowd.finish(ENDS_WITHIN).tries;
-        Taken::down(name, stage, length, tries, slots)
-    })
+    let storm = Stalled {
+        capacity: CAPACITY,
+        offered: OFFERED,
+        stall: STALL,
+        length: STALL.1 + after,
+    };
+    storm.play(play, governor, name)
 }

@@ -19,6 +19,7 @@ mod overload;
 mod partial;
 mod retries_off;
 mod scale_out;
+mod stalled;
 mod wasted_work;
 
 use crate::scenario::Scenario;

@@ -1,0 +1,50 @@
+//! A storm that several scenarios look at: the service stalls, its callers try again on new connections.
+
+use crate::measure::Taken;
+use crate::scenario::Play;
+use crate::stage::{ENDS_WITHIN, Governor};
+
+/// Where the service listens.
+pub const PORT: u16 = 8080;
+
+/// The storm.
+#[derive(Clone, Copy, Debug)]
+pub struct Stalled {
+    /// Requests the service can answer per second.
+    pub capacity: f64,
+    /// Operations offered per second.
+    pub offered: f64,
+    /// From when to when it stalls, seconds.
+    pub stall: (f64, f64),
+    /// Length of the scene, seconds.
+    pub length: f64,
+}
+
+impl Stalled {
+    /// Plays it.
+    pub fn play(self, play: &Play<'_>, governor: Governor<'_>, name: &str) -> Taken {
+        let Self {
+            capacity,
+            offered,
+            stall,
+            length,
+        } = self;
+        play.stage(governor, name, length, |stage| {
+            let service = stage.service("service", PORT, &format!("--capacity {capacity}"));
+            stage.begin();
+            let load = format!(
+                "--rate {offered} --for {length}s --retry naive --tries 4 --delay 50ms --connections fresh"
+            );
+            let crowd = stage.crowd("caller", PORT, &load);
+            stage.until(stall.0);
+            service.order("stall");
+            stage.until(stall.1);
+            service.order("serve");
+            stage.mark(stall.0, stall.1, "stalled");
+            stage.until(length);
+            let slots = service.slots();
+            let tries = crowd.finish(ENDS_WITHIN).tries;
+            Taken::down(name, stage, length, tries, slots)
+        })
+    }
+}
