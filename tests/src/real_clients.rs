@@ -5,12 +5,15 @@
 //! Nothing of the lab's truth is on the wire: it is what the clients print, and what the server saw.
 
 mod install;
+mod running;
 
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+
+pub use running::{Running, Told};
 
 use crate::must;
 

@@ -17,6 +17,7 @@ mod not_retryable;
 mod one_layer;
 mod overload;
 mod partial;
+mod real_clients;
 mod retries_off;
 mod scale_out;
 mod stalled;
@@ -41,6 +42,7 @@ pub const ALL: &[Scenario] = &[
     herd_of_processes::SCENARIO,
     long_timeouts::SCENARIO,
     noisy_neighbour::SCENARIO,
+    real_clients::SCENARIO,
     harmless::SCENARIO,
     governor_chaos::SCENARIO,
     fleet::SCENARIO,
