@@ -1,5 +1,7 @@
 //! What a scenario found: claims that hold or do not, and what a chart shows of it.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 /// All that a scenario found.
@@ -16,6 +18,9 @@ pub struct Findings {
     pub claims: Vec<Claim>,
     /// What was played, run by run: the one without the governor first.
     pub runs: Vec<Run>,
+    /// Where the runs are of several storms: a picture of each. Empty: one of all.
+    #[serde(skip)]
+    pub scenes: Vec<Scene>,
     /// Figures side by side.
     pub tables: Vec<Table>,
     /// The figure that tells it in one line; the report makes one of the runs where there is none.
@@ -33,6 +38,43 @@ impl Findings {
     pub fn hold(&self) -> bool {
         self.claims.iter().all(|claim| claim.holds)
     }
+
+    /// What one picture can show: each scene for itself.
+    pub fn pictures(&self) -> Vec<Self> {
+        let scene = |scene: &Scene| Self {
+            name: format!("{}-{}", self.name, scene.name),
+            title: scene.title.clone(),
+            claims: self
+                .claims
+                .get(scene.claims.clone())
+                .unwrap_or_default()
+                .to_vec(),
+            runs: self
+                .runs
+                .get(scene.runs.clone())
+                .unwrap_or_default()
+                .to_vec(),
+            scenes: Vec::new(),
+            ..self.clone()
+        };
+        match self.scenes.as_slice() {
+            [] => vec![self.clone()],
+            scenes => scenes.iter().map(scene).collect(),
+        }
+    }
+}
+
+/// One storm of a scenario that plays several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scene {
+    /// In a word: it ends the name of its picture.
+    pub name: String,
+    /// What happens in it, in one line.
+    pub title: String,
+    /// Which of the scenario's runs are of it.
+    pub runs: Range<usize>,
+    /// Which of its claims are about it.
+    pub claims: Range<usize>,
 }
 
 /// Figures side by side: a row for each of what is compared.
@@ -105,6 +147,13 @@ impl Claim {
             wanted: wanted.into(),
             holds,
         }
+    }
+
+    /// Its figure says nothing: the load that it was measured with was late.
+    pub fn unjudge(&mut self) {
+        self.holds = false;
+        self.measured
+            .push_str("; not judged: the machine was too slow");
     }
 
     fn new(what: impl Into<String>, figure: f64, unit: &str, wanted: String, holds: bool) -> Self {

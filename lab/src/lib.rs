@@ -1,6 +1,7 @@
 //! The storm lab: real storms, without and with the governor.
 
 pub mod findings;
+pub mod late;
 pub mod measure;
 pub mod peers;
 pub mod progress;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use crate::findings::{Claim, Findings, Key, Run, Sweep, Table};
+use crate::findings::{Claim, Findings, Key, Run, Scene, Sweep, Table};
+use crate::late::Late;
 use crate::progress::Progress;
 use crate::scenarios;
 use crate::stage::{self, Governor, Stage};
@@ -59,6 +60,8 @@ pub struct Found {
     pub claims: Vec<Claim>,
     /// For the chart.
     pub runs: Vec<Run>,
+    /// See [`Findings::scenes`].
+    pub scenes: Vec<Scene>,
     /// Figures side by side.
     pub tables: Vec<Table>,
     /// The figure that tells it in one line; the report makes one of the runs where there is none.
@@ -75,6 +78,7 @@ pub struct Play<'a> {
     pub length: Length,
     /// The live line.
     pub progress: &'a Progress,
+    late: Late,
 }
 
 impl Play<'_> {
@@ -87,7 +91,7 @@ impl Play<'_> {
         scene: impl FnOnce(&Stage<'_>) -> T,
     ) -> T {
         let act = self.progress.act(run, seconds);
-        stage::play(governor, &act, scene)
+        stage::play(governor, &act, run, &self.late, scene)
     }
 }
 
@@ -104,9 +108,14 @@ impl Scenario {
     /// rest of the lab goes on.
     pub fn run(&self, length: Length, progress: &Progress) -> Findings {
         let began = Instant::now();
-        let play = Play { length, progress };
+        let late = Late::default();
+        let play = Play {
+            length,
+            progress,
+            late: late.clone(),
+        };
         let found = catch_unwind(AssertUnwindSafe(|| (self.play)(&play)));
-        let found = found.unwrap_or_else(|panic| Found {
+        let mut found = found.unwrap_or_else(|panic| Found {
             claims: vec![Claim::that(
                 "the scenario can be played",
                 words(panic.as_ref()),
@@ -115,12 +124,15 @@ impl Scenario {
             )],
             ..Found::default()
         });
+        late.unjudge(&mut found.claims);
+        found.notes.extend(late.told());
         Findings {
             name: self.name.to_owned(),
             title: self.title.to_owned(),
             story: found.story,
             claims: found.claims,
             runs: found.runs,
+            scenes: found.scenes,
             tables: found.tables,
             key: found.key,
             sweeps: found.sweeps,

@@ -13,7 +13,6 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
-use governor_tests::caller::Storm;
 use governor_tests::cgroup::Cgroup;
 use governor_tests::lab::Lab;
 use governor_tests::node::{Daemon, Node};
@@ -23,6 +22,7 @@ use governor_tests::service::Service;
 use governor_tests::storm::report::monotonic_micros;
 
 use crate::findings::Mark;
+use crate::late::{Late, Load};
 use crate::progress::Act;
 use crate::watch::{Sample, Watch};
 
@@ -81,6 +81,8 @@ pub struct Stage<'a> {
     start: Cell<u64>,
     marks: RefCell<Vec<Mark>>,
     act: &'a Act,
+    run: &'a str,
+    late: &'a Late,
 }
 
 /// The governor on a stage.
@@ -90,8 +92,14 @@ struct On<'a> {
     watch: Watch,
 }
 
-/// Plays `scene` on a stage of its own.
-pub fn play<T>(governor: Governor<'_>, act: &Act, scene: impl FnOnce(&Stage<'_>) -> T) -> T {
+/// Plays `scene` on a stage of its own. Loads that are late are told of as loads of `run`.
+pub fn play<T>(
+    governor: Governor<'_>,
+    act: &Act,
+    run: &str,
+    late: &Late,
+    scene: impl FnOnce(&Stage<'_>) -> T,
+) -> T {
     let lab = Lab::new();
     prepare(&lab);
     let node;
@@ -115,6 +123,8 @@ pub fn play<T>(governor: Governor<'_>, act: &Act, scene: impl FnOnce(&Stage<'_>)
         start: Cell::new(monotonic_micros()),
         marks: RefCell::default(),
         act,
+        run,
+        late,
     };
     scene(&stage)
 }
@@ -146,9 +156,17 @@ impl<'a> Stage<'a> {
     }
 
     /// Starts a load as a workload of this name: `crowd` of the storm client, which adds `--name`.
-    pub fn crowd(&self, name: &str, port: u16, options: &str) -> Storm {
+    pub fn crowd(&self, name: &str, port: u16, options: &str) -> Load {
         let arguments = format!("crowd 127.0.0.1:{port} --name {name} {options}");
-        self.within(name, |place| Storm::start(&arguments, place))
+        self.load(name, &arguments)
+    }
+
+    /// Starts any load of the storm client in a workload.
+    pub fn load(&self, workload: &str, arguments: &str) -> Load {
+        let who = format!("{}: {workload}", self.run);
+        self.within(workload, |place| {
+            Load::start(arguments, place, who, self.late)
+        })
     }
 
     /// The place of the storm.

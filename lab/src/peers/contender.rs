@@ -21,9 +21,11 @@ pub enum Contender {
 }
 
 /// A contender on a stage.
-pub struct Between<'s, 'l> {
+pub struct Between<'s, 'l, S> {
     /// The stage.
     pub stage: &'s Stage<'l>,
+    /// What it is in front of: `upstream` of [`Contender::play`].
+    pub upstream: S,
     /// The sidecar of each workload; none where there are no proxies.
     pub sidecars: Vec<Sidecar>,
     /// Callers do not retry: what is between does.
@@ -47,14 +49,16 @@ impl Contender {
     }
 
     /// Plays a scene with it, for workloads of these names; `spec` is what the governor's policy says
-    /// besides its defaults.
-    pub fn play<T>(
+    /// besides its defaults. `upstream` is started before any proxy: one that finds nobody behind it
+    /// takes that for an outage (HAProxy for two seconds).
+    pub fn play<S, T>(
         self,
         play: &Play<'_>,
         seconds: f64,
         workloads: &[String],
         spec: &str,
-        scene: impl FnOnce(&Between<'_, '_>) -> T,
+        upstream: impl FnOnce(&Stage<'_>) -> S,
+        scene: impl FnOnce(&Between<'_, '_, S>) -> T,
     ) -> T {
         let text = policy(&[("service", SERVICE)], spec);
         let governor = match self {
@@ -62,6 +66,7 @@ impl Contender {
             _ => Governor::Without,
         };
         play.stage(governor, self.name(), seconds, |stage| {
+            let upstream = upstream(stage);
             let sidecars = match self {
                 Self::Proxy(proxy) => workloads
                     .iter()
@@ -72,6 +77,7 @@ impl Contender {
             };
             scene(&Between {
                 stage,
+                upstream,
                 sidecars,
                 retries: self == Self::Proxy(Proxy::EnvoyRetries),
             })
@@ -79,7 +85,7 @@ impl Contender {
     }
 }
 
-impl Between<'_, '_> {
+impl<S> Between<'_, '_, S> {
     /// What the callers of the workload of this number call.
     pub fn port(&self, workload: u16) -> u16 {
         if self.sidecars.is_empty() {

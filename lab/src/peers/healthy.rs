@@ -10,12 +10,13 @@ use super::contender::{Between, Contender, SERVICE};
 use super::proxy::{Proxy, Sidecar, memory};
 use crate::findings::{Claim, Table};
 use crate::scenario::{Found, Play, Scenario};
+use crate::stage::Stage;
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
     name: "peers-healthy",
     title: "16 kept connections, as fast as they can, nothing fails",
-    seconds: |length| f64::from(rounds(length)) * 5.0 * 8.0,
+    seconds: |length| f64::from(rounds(length)) * 5.0 * 6.0,
     play,
 };
 
@@ -48,7 +49,7 @@ fn play(play: &Play<'_>) -> Found {
     for _ in 0..rounds(play.length) {
         for (contender, rounds) in contenders.iter().zip(&mut measured) {
             let names = ["caller".to_owned()];
-            rounds.push(contender.play(play, 5.0, &names, "", once));
+            rounds.push(contender.play(play, 4.0, &names, "", server, once));
         }
     }
     let median = |number: usize, figure: fn(&Round) -> f64| {
@@ -108,13 +109,16 @@ fn play(play: &Play<'_>) -> Found {
     }
 }
 
-fn once(between: &Between<'_, '_>) -> Round {
+fn server(stage: &Stage<'_>) -> Sidecar {
+    Sidecar::start(Proxy::Server, stage, "service", SERVICE, SERVICE)
+}
+
+fn once(between: &Between<'_, '_, Sidecar>) -> Round {
     let stage = between.stage;
-    let _server = Sidecar::start(Proxy::Server, stage, "service", SERVICE, SERVICE);
     let port = between.port(0);
     stage.begin();
-    // HAProxy started before the server: two of its checks, a second apart, see that it is there.
-    stage.until(3.0);
+    // Who was just started has settled.
+    stage.until(1.0);
     let before = cpu(between);
     let mut wrk = Command::new("wrk");
     wrk.args([
@@ -147,7 +151,7 @@ fn once(between: &Between<'_, '_>) -> Round {
 }
 
 /// CPU time of all that ever ran on the stage, us.
-fn cpu(between: &Between<'_, '_>) -> f64 {
+fn cpu(between: &Between<'_, '_, Sidecar>) -> f64 {
     let path = between.stage.lab().cgroup().path().join("cpu.stat");
     let text = fs::read_to_string(path).unwrap_or_default();
     let usage = text

@@ -1,10 +1,13 @@
 //! The same storms through each contender.
 
+use governor_tests::service::Service;
+
 use super::contender::{Contender, SERVICE};
 use crate::findings::{Claim, Table};
 use crate::measure::Taken;
 use crate::scenario::{Found, Length, Play, Scenario};
-use crate::stage::ENDS_WITHIN;
+use crate::scenarios::usual::{BUDGET_ALONE, RETRIES};
+use crate::stage::{ENDS_WITHIN, Stage};
 
 /// More is offered than the service can do.
 pub const OVERLOAD: Scenario = Scenario {
@@ -39,15 +42,14 @@ fn overload(play: &Play<'_>) -> Found {
     const LENGTH: f64 = 20.0;
     let end = LENGTH as usize;
     let runs = all(|contender| {
-        contender.play(play, LENGTH, &workloads(1), "", |between| {
+        contender.play(play, LENGTH, &workloads(1), "", service(1_000), |between| {
             let stage = between.stage;
-            let service = stage.service("service", SERVICE, "--capacity 1000");
             stage.begin();
             let callers = between.callers("--retry naive --tries 4 --delay 0ms");
             let load = format!("--rate 1200 --for {LENGTH}s --connections fresh {callers}");
             let crowd = stage.crowd("caller", between.port(0), &load);
             stage.until(LENGTH);
-            let slots = service.slots();
+            let slots = between.upstream.slots();
             let tries = crowd.finish(ENDS_WITHIN).tries;
             Taken::down(contender.name(), stage, LENGTH, tries, slots)
         })
@@ -76,11 +78,10 @@ fn blip(play: &Play<'_>) -> Found {
     let back = back(play.length);
     let length = 20.0 + back;
     let runs = all(|contender| {
-        contender.play(play, length, &workloads(1), "", |between| {
-            let stage = between.stage;
-            let service = stage.service("service", SERVICE, "--capacity 500");
+        contender.play(play, length, &workloads(1), "", service(500), |between| {
+            let (stage, service) = (between.stage, &between.upstream);
             stage.begin();
-            let callers = between.callers("--retry naive --tries 4 --delay 50ms");
+            let callers = between.callers(RETRIES);
             let load = format!("--rate 400 --for {length}s --connections fresh {callers}");
             let crowd = stage.crowd("caller", between.port(0), &load);
             stage.until(15.0);
@@ -144,29 +145,34 @@ fn herd(play: &Play<'_>) -> Found {
     const LENGTH: f64 = 20.0;
     const WORKLOADS: u16 = 20;
     let runs = all(|contender| {
-        let spec = "circuitBreaker: {mode: Disabled}, concurrency: {mode: Disabled}";
         let names = workloads(WORKLOADS);
-        contender.play(play, LENGTH, &names, spec, |between| {
-            let stage = between.stage;
-            let service = stage.service("service", SERVICE, "--capacity 2000");
-            stage.begin();
-            let callers = between.callers("--retry full-jitter --tries 4 --delay 50ms");
-            let load = format!("--rate 5 --for {LENGTH}s --connections pool {callers}");
-            let crowds: Vec<_> = names
-                .iter()
-                .zip(0..)
-                .map(|(name, number)| stage.crowd(name, between.port(number), &load))
-                .collect();
-            stage.until(8.0);
-            service.order("status 503");
-            stage.mark(8.0, LENGTH, "503 only");
-            stage.until(LENGTH);
-            let slots = service.slots();
-            let tries = crowds
-                .into_iter()
-                .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries);
-            Taken::down(contender.name(), stage, LENGTH, tries.collect(), slots)
-        })
+        contender.play(
+            play,
+            LENGTH,
+            &names,
+            BUDGET_ALONE,
+            service(2_000),
+            |between| {
+                let (stage, service) = (between.stage, &between.upstream);
+                stage.begin();
+                let callers = between.callers("--retry full-jitter --tries 4 --delay 50ms");
+                let load = format!("--rate 5 --for {LENGTH}s --connections pool {callers}");
+                let crowds: Vec<_> = names
+                    .iter()
+                    .zip(0..)
+                    .map(|(name, number)| stage.crowd(name, between.port(number), &load))
+                    .collect();
+                stage.until(8.0);
+                service.order("status 503");
+                stage.mark(8.0, LENGTH, "503 only");
+                stage.until(LENGTH);
+                let slots = service.slots();
+                let tries = crowds
+                    .into_iter()
+                    .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries);
+                Taken::down(contender.name(), stage, LENGTH, tries.collect(), slots)
+            },
+        )
     });
     let load = |taken: &Taken| {
         let end = LENGTH as usize;
@@ -184,6 +190,11 @@ fn herd(play: &Play<'_>) -> Found {
         runs: runs.iter().map(Taken::run).collect(),
         ..Found::default()
     }
+}
+
+/// The service, so many requests a second.
+fn service(capacity: u32) -> impl Fn(&Stage<'_>) -> Service {
+    move |stage| stage.service("service", SERVICE, &format!("--capacity {capacity}"))
 }
 
 /// Each contender in turn.

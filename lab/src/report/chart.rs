@@ -10,7 +10,13 @@ use super::series::{columns, slots_per_column, stretches};
 use crate::findings::{Findings, Run};
 
 /// Red and blue are told apart by everyone; further runs differ by their dashes too.
-const WITHOUT: [Pen; 2] = [pen("#d1495b", None), pen("#bf7a30", Some("8 3"))];
+const WITHOUT: [Pen; 5] = [
+    pen("#d1495b", None),
+    pen("#bf7a30", Some("8 3")),
+    pen("#8c2f6b", Some("3 3")),
+    pen("#b59a00", Some("10 3 2 3")),
+    pen("#7a5230", Some("2 5")),
+];
 const WITH: [Pen; 4] = [
     pen("#2f81f7", None),
     pen("#0f9d8a", Some("8 3")),

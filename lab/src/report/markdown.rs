@@ -103,13 +103,15 @@ fn section(page: &mut Page, found: &Findings, about: &About) {
     page.line("");
     page.line(&format!("{}. {}", capital(&found.title), found.story));
     page.line("");
-    if chart::chart(found).is_some() {
-        let file = chart_name(found);
-        page.line(&format!(
-            "![{}: load, goodput and denials over time]({file})",
-            cell(&found.title)
-        ));
-        page.line("");
+    for shown in found.pictures() {
+        if chart::chart(&shown).is_some() {
+            let file = chart_name(&shown);
+            page.line(&format!(
+                "![{}: load, goodput and denials over time]({file})",
+                cell(&shown.title)
+            ));
+            page.line("");
+        }
     }
     page.line(&format!("{}:", capital(&verdict(found))));
     page.line("");

@@ -37,8 +37,10 @@ pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
         fs::write(&path, content).with_context(|| path.display().to_string())
     };
     for found in findings {
-        if let Some(picture) = chart::chart(found) {
-            file(&chart_name(found), &picture)?;
+        for shown in found.pictures() {
+            if let Some(picture) = chart::chart(&shown) {
+                file(&chart_name(&shown), &picture)?;
+            }
         }
         for sweep in &found.sweeps {
             if let Some(picture) = sweep::chart(sweep) {

@@ -14,6 +14,16 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// For the scale of an axis, where there is room for seven letters: `640`, `12,345`, `1.5 M`.
+pub fn scale(value: f64) -> String {
+    match value {
+        1e12.. => format!("{value:.0e}"),
+        1e9.. => format!("{} G", number(value / 1e9)),
+        1e6.. => format!("{} M", number(value / 1e6)),
+        _ => number(value),
+    }
+}
+
 /// `98 %`, `0.4 %`
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -85,6 +95,20 @@ mod tests {
         assert_eq!(percent(0.976), "98 %");
         assert_eq!(percent(0.0042), "0.4 %");
         assert_eq!(percent(0.0), "0 %");
+    }
+
+    #[test]
+    fn a_scale_is_never_wider_than_its_room() {
+        let read = [
+            (640.0, "640"),
+            (999_999.0, "999,999"),
+            (1_500_000.0, "1.5 M"),
+            (4e9, "4 G"),
+            (2e19, "2e19"),
+        ];
+        for (value, words) in read {
+            assert_eq!(scale(value), words);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A panel of a chart: lines over time, each named at its end, or bands.
 
 use super::axis::{self, Axis};
-use super::number::number;
+use super::number::{number, scale};
 use super::paper::{self, Anchor, GREY, Paper, Pen, Words};
 use super::series;
 
@@ -136,7 +136,7 @@ fn lines(paper: &mut Paper, (top, bottom): (f64, f64), time: Axis, curves: &[Cur
         let y = axis.at(tick);
         paper.line((LEFT, y), (time.end, y), Pen::GRID);
         let at = (LEFT - 8.0, y + 4.0);
-        paper.words(at, Anchor::End, Words::Plain, GREY, &number(tick));
+        paper.words(at, Anchor::End, Words::Plain, GREY, &scale(tick));
     }
     for curve in curves {
         let place = |(t, value): &(f64, f64)| (time.at(*t), axis.at(*value));

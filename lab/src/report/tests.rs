@@ -1,7 +1,7 @@
 //! What a report must be whatever was measured.
 
 use super::*;
-use crate::findings::{Claim, Key, Mark, Run};
+use crate::findings::{Claim, Key, Mark, Run, Scene};
 use roxmltree::{Document, Node};
 
 /// A run of 60 s of nothing but zeros.
@@ -34,6 +34,7 @@ pub fn found(runs: Vec<Run>) -> Findings {
             Claim::at_least("with: goodput", 0.5, 0.95, "of offered"),
         ],
         runs,
+        scenes: Vec::new(),
         key: None,
         sweeps: Vec::new(),
         notes: vec!["Scaled down.".to_owned()],
@@ -149,6 +150,7 @@ fn assert_apart(svg: &str) {
                 left + wide <= paper::WIDTH + 1.0,
                 "beyond the paper: {words}"
             );
+            assert!(left >= 0.0, "cut: {words}");
             (left, left + wide, y - size * 0.8, y + size * 0.2, words)
         })
         .collect();
@@ -202,6 +204,11 @@ fn the_limit_is_shown_where_the_limiter_was_awake() {
     found.runs[1].limit[20..30].fill(4.0);
     found.runs[1].limit[40] = 2.0;
     assert!(shows(&found));
+    // A wide scale has room too.
+    for limit in [10_000.0, 400_000.0, 3_500_000.0, 4.3e9, 1.8e19] {
+        found.runs[1].limit[41] = limit;
+        assert!(shows(&found));
+    }
 }
 
 #[test]
@@ -253,6 +260,31 @@ fn words_do_not_touch_where_lines_end_at_one_height() {
         }
     }
     assert_apart(&chart::chart(&found).expect("a chart"));
+}
+
+#[test]
+fn each_storm_of_several_has_a_picture_with_its_own_claims() {
+    let mut found = blip();
+    let scene = |at: usize, name: &str| Scene {
+        name: name.to_owned(),
+        title: format!("a storm of {name}s"),
+        runs: at..at + 1,
+        claims: at..at + 1,
+    };
+    found.scenes = vec![scene(0, "stall"), scene(1, "error")];
+    let pictures = found.pictures();
+    let words: Vec<_> = pictures
+        .iter()
+        .map(|picture| words_of(&chart::chart(picture).expect("a chart")))
+        .collect();
+    let says = |at: usize, what: &str| words[at].iter().any(|word: &String| word == what);
+    assert!(says(0, "blip-5s-stall: a storm of stalls"), "{words:?}");
+    assert!(says(0, "without the governor") && !says(0, "with the governor"));
+    assert!(says(0, "Every claim holds (1 of 1)"));
+    assert!(says(1, "1 of 1 claims FAILS"));
+    let page = markdown::report(&[found], &about());
+    assert!(page.contains("](blip-5s-stall.svg)"), "{page}");
+    assert!(page.contains("](blip-5s-error.svg)"));
 }
 
 #[test]

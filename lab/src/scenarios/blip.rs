@@ -1,10 +1,11 @@
 //! The service stalls for a moment; its callers keep it down.
 
-use super::stalled::{PORT, Stalled};
+use super::stalled::Stalled;
+use super::usual::governed;
 use crate::findings::Claim;
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{Governor, policy};
+use crate::stage::Governor;
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -21,7 +22,7 @@ const STALL: (f64, f64) = (10.0, 15.0);
 fn play(play: &Play<'_>) -> Found {
     let after = play.length.pick(15.0, 60.0, 60.0);
     let end = (STALL.1 + after) as usize;
-    let with_policy = policy(&[("service", PORT)], "");
+    let with_policy = governed("");
     let (without, with) = beside(
         || storm(play, Governor::Without, "without", after),
         || storm(play, Governor::With(&with_policy), "with", after),

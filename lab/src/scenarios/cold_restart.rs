@@ -1,9 +1,10 @@
 //! The service dies and comes back cold, into the storm of those who waited for it.
 
+use super::usual::{PORT, RETRIES, governed};
 use crate::findings::Claim;
 use crate::measure::{Clock, Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -13,7 +14,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 const CAPACITY: f64 = 500.0;
 const OFFERED: f64 = 400.0;
 /// Dead, and started anew.
@@ -23,7 +23,7 @@ const LENGTH: f64 = 60.0;
 const RESTARTS: [f64; 2] = [30.0, 45.0];
 
 fn play(play: &Play<'_>) -> Found {
-    let with_policy = policy(&[("service", PORT)], "");
+    let with_policy = governed("");
     let (without, with) = beside(
         || storm(play, Governor::Without, "without", &RESTARTS),
         || storm(play, Governor::With(&with_policy), "with", &[]),
@@ -70,9 +70,11 @@ fn play(play: &Play<'_>) -> Found {
     }
 }
 
-/// The longest time, seconds, for which more came than the service could do, from its restart on.
+/// The longest time, seconds, for which more came than the service could do, from its restart on: the mean of half a
+/// second, at each slot of the service.
 fn overloaded(taken: &Taken) -> f64 {
-    const SLOT: f64 = 0.5;
+    const SLOT: f64 = 0.05;
+    const MEAN: usize = 10;
     let clock = Clock {
         start: taken.clock.at(DEAD.1),
         length: LENGTH - DEAD.1,
@@ -80,9 +82,9 @@ fn overloaded(taken: &Taken) -> f64 {
     let load = clock.load(SLOT, &taken.slots).0;
     let capacity = clock.capacity(SLOT, &taken.slots);
     let over = load
-        .iter()
-        .zip(capacity)
-        .map(|(load, capacity)| load / SLOT > capacity);
+        .windows(MEAN)
+        .zip(capacity.windows(MEAN))
+        .map(|(load, capacity)| load.iter().sum::<f64>() / SLOT > capacity.iter().sum());
     let mut longest = 0;
     let mut lasts = 0;
     for over in over {
@@ -99,9 +101,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, restarts: &[f64]) 
         let mut service = stage.service("service", PORT, &warm);
         let mut slots = Vec::new();
         stage.begin();
-        let load = format!(
-            "--rate {OFFERED} --for {LENGTH}s --retry naive --tries 4 --delay 50ms --connections fresh"
-        );
+        let load = format!("--rate {OFFERED} --for {LENGTH}s {RETRIES} --connections fresh");
         let crowd = stage.crowd("caller", PORT, &load);
         stage.until(DEAD.0);
         slots.extend(service.slots());

@@ -1,9 +1,10 @@
 //! Ten thousand wait, fail at one moment, and try again at one moment.
 
+use super::usual::{NO_BREAKER, PORT, governed};
 use crate::findings::{Claim, Key, Table};
 use crate::measure::Taken;
 use crate::scenario::{Found, Length, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -16,7 +17,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 const CAPACITY: f64 = 1_000.0;
 /// So many of the herd begin to wait each second: the slots of the failure and after are what is judged.
 const GATHERS: f64 = 2_000.0;
@@ -82,8 +82,8 @@ impl Ran {
 
 fn play(play: &Play<'_>) -> Found {
     let herd = Herd::of(play.length);
-    let all = policy(&[("service", PORT)], "");
-    let no_breaker = policy(&[("service", PORT)], "circuitBreaker: {mode: Disabled}");
+    let all = governed("");
+    let no_breaker = governed(NO_BREAKER);
     // One after the other: each takes most of the machine.
     let mut runs = vec![
         storm(play, Governor::Without, "without", herd),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use governor_tests::caller::Storm;
 use governor_tests::service::{Service, Slot};
 use governor_tests::storm::report::Try;
 
+use crate::late::Load;
 use crate::stage::Stage;
 
 /// Who is called, by name and port: the outermost first. Each calls the next; `edge` calls the first.
@@ -73,7 +73,7 @@ impl Layers {
     }
 
     /// So many operations a second begin at the edge, for so many seconds.
-    pub fn load(stage: &Stage<'_>, calls: Calls, rate: f64, seconds: f64) -> Storm {
+    pub fn load(stage: &Stage<'_>, calls: Calls, rate: f64, seconds: f64) -> Load {
         let Calls { tries, .. } = calls;
         let patience = calls.patience.as_millis();
         stage.crowd(
@@ -87,7 +87,7 @@ impl Layers {
     }
 
     /// Ends them: what the edge's tries came to, and what the leaf got.
-    pub fn finish(self, load: Storm) -> (Vec<Try>, Vec<Slot>) {
+    pub fn finish(self, load: Load) -> (Vec<Try>, Vec<Slot>) {
         let slots = self.leaf.slots();
         let tries = load.finish(Duration::from_secs(40)).tries;
         drop(self.between);

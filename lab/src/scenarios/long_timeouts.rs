@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use governor_tests::storm::report::Try;
 
+use super::usual::{PORT, governed};
 use crate::findings::{Claim, Key, Run, Table};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -17,7 +18,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 const CAPACITY: f64 = 400.0;
 const POOL: u32 = 50;
 /// How much longer than a caller's own patience it takes until that is evidence: the pool was filled in
@@ -96,10 +96,10 @@ fn exhausted<'a>(tries: impl Iterator<Item = &'a Try>) -> f64 {
 
 fn play(play: &Play<'_>) -> Found {
     let times = Times::of(play.length);
-    let governed = policy(&[("service", PORT)], "");
+    let with_policy = governed("");
     let (without, with) = beside(
         || storm(play, Governor::Without, "without", times),
-        || storm(play, Governor::With(&governed), "with", times),
+        || storm(play, Governor::With(&with_policy), "with", times),
     );
     let mut claims = Vec::new();
     let mut rows = Vec::new();

@@ -21,6 +21,7 @@ mod real_clients;
 mod retries_off;
 mod scale_out;
 mod stalled;
+pub mod usual;
 mod wasted_work;
 
 use crate::scenario::Scenario;

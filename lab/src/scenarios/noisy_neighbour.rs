@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use governor_tests::storm::report::{Outcome, Try};
 
+use super::usual::{PORT, RETRIES};
 use crate::findings::{Claim, Key, Run, Table};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
@@ -17,7 +18,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 /// Half of its answers are errors.
 const BROKEN_PORT: u16 = 8081;
 /// Nobody listens there.
@@ -129,8 +129,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, length: f64) -> To
         service.order(&format!("status 503 {UNWELL}"));
         broken.order("status 503 50");
         stage.begin();
-        let retry =
-            format!("--for {length}s --retry naive --tries 4 --delay 50ms --connections pool");
+        let retry = format!("--for {length}s {RETRIES} --connections pool");
         let crowd = |name: String, port: u16, rate: f64| {
             let crowd = stage.crowd(&name, port, &format!("--rate {rate} {retry}"));
             (name, crowd)

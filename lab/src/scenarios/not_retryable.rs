@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use governor_tests::caller::Storm;
 use governor_tests::service::Service;
 use governor_tests::storm::report::{Outcome, Try};
 
@@ -273,7 +272,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
             })
             .collect();
         stage.begin();
-        let crowds: Vec<Storm> = CASES
+        let crowds: Vec<_> = CASES
             .iter()
             .zip(ports)
             .map(|(case, port)| {

@@ -1,9 +1,10 @@
 //! More is offered than the service can do, and callers retry at once.
 
+use super::usual::{NO_BREAKER, PORT, governed};
 use crate::findings::Claim;
 use crate::measure::Taken;
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -13,7 +14,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 const CAPACITY: f64 = 1_000.0;
 const OFFERED: f64 = 1_200.0;
 /// From then on goodput is judged, seconds, as in DESIGN.md's table. It takes five seconds until the
@@ -33,8 +33,8 @@ fn goodput(taken: &Taken) -> f64 {
 
 fn play(play: &Play<'_>) -> Found {
     let length = play.length.pick(15.0, 25.0, 60.0);
-    let all = policy(&[("service", PORT)], "");
-    let no_breaker = policy(&[("service", PORT)], "circuitBreaker: {mode: Disabled}");
+    let all = governed("");
+    let no_breaker = governed(NO_BREAKER);
     // One after the other: each takes most of the machine.
     let without = storm(play, Governor::Without, "without", length);
     let with = storm(play, Governor::With(&all), "with", length);

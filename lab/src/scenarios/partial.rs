@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use governor_tests::service::Service;
 use governor_tests::storm::report::{Outcome, Try};
 
+use super::usual::{PORT, RETRIES, governed};
 use crate::findings::{Claim, Key, Run, Table};
 use crate::measure::{Clock, Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor, policy};
+use crate::stage::{ENDS_WITHIN, Governor};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -19,7 +20,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 const CAPACITY: f64 = 400.0;
 /// By each of two workloads.
 const OFFERED: f64 = 120.0;
@@ -95,10 +95,10 @@ fn share(clock: Clock, tries: &[Try], (from, to): (f64, f64)) -> f64 {
 
 fn play(play: &Play<'_>) -> Found {
     let times = Times::of(play.length);
-    let governed = policy(&[("service", PORT)], "");
+    let with_policy = governed("");
     let (without, with) = beside(
         || storm(play, Governor::Without, "without", times),
-        || storm(play, Governor::With(&governed), "with", times),
+        || storm(play, Governor::With(&with_policy), "with", times),
     );
     let of =
         |told: &Told, tries: &[Try], way: usize| share(told.taken.clock, tries, times.bad[way]);
@@ -203,7 +203,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
             times.end
         );
         let once = stage.crowd("once", PORT, &load);
-        let again = stage.crowd("again", PORT, &format!("{load} --retry naive --tries 4 --delay 50ms"));
+        let again = stage.crowd("again", PORT, &format!("{load} {RETRIES}"));
         let bad = &backends[BAD as usize];
         for ((order, words), (from, to)) in WAYS.iter().zip(times.bad) {
             stage.until(from);

@@ -2,10 +2,11 @@
 
 use governor_tests::service::Service;
 
+use super::usual::{PORT, RETRIES, governed};
 use crate::findings::Claim;
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor, Stage, policy};
+use crate::stage::{ENDS_WITHIN, Governor, Stage};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -15,7 +16,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const PORT: u16 = 8080;
 const CAPACITY: f64 = 400.0;
 /// Four tries of each are more than the service can do.
 const OFFERED: f64 = 160.0;
@@ -34,7 +34,7 @@ const ORDERS_ALONE: &str = "circuitBreaker: {mode: Disabled}, concurrency: {mode
                             retryConstraint: {mode: Disabled}, retry: {attempts: 10}, pacing: {jitter: None}";
 
 fn play(play: &Play<'_>) -> Found {
-    let orders_alone = policy(&[("service", PORT)], ORDERS_ALONE);
+    let orders_alone = governed(ORDERS_ALONE);
     let (without, (with, held)) = beside(
         || storm(play, Governor::Without, "without", |_, _| ()).0,
         || storm(play, Governor::With(&orders_alone), "with", incident),
@@ -137,7 +137,7 @@ fn storm<T>(
         let service = stage.service("service", PORT, &format!("--capacity {CAPACITY}"));
         stage.begin();
         let load = format!(
-            "--rate {OFFERED} --arrivals even --for {LENGTH}s --retry naive --tries 4 --delay 50ms --connections fresh"
+            "--rate {OFFERED} --arrivals even --for {LENGTH}s {RETRIES} --connections fresh"
         );
         let crowd = stage.crowd("caller", PORT, &load);
         stage.until(STALL.0);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::usual::SERVICE;
 use crate::findings::Claim;
 use crate::measure::{Series, Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
@@ -15,7 +16,6 @@ pub const SCENARIO: Scenario = Scenario {
     play,
 };
 
-const SERVICE: (&str, u16) = ("service", 8080);
 const DATABASE: (&str, u16) = ("database", 8090);
 /// No more: without the governor the database has every file open that it may (20,000) a few seconds
 /// after the end.

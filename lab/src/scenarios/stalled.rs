@@ -1,11 +1,9 @@
 //! A storm that several scenarios look at: the service stalls, its callers try again on new connections.
 
+use super::usual::{PORT, RETRIES};
 use crate::measure::Taken;
 use crate::scenario::Play;
 use crate::stage::{ENDS_WITHIN, Governor};
-
-/// Where the service listens.
-pub const PORT: u16 = 8080;
 
 /// The storm.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +30,7 @@ impl Stalled {
         play.stage(governor, name, length, |stage| {
             let service = stage.service("service", PORT, &format!("--capacity {capacity}"));
             stage.begin();
-            let load = format!(
-                "--rate {offered} --for {length}s --retry naive --tries 4 --delay 50ms --connections fresh"
-            );
+            let load = format!("--rate {offered} --for {length}s {RETRIES} --connections fresh");
             let crowd = stage.crowd("caller", PORT, &load);
             stage.until(stall.0);
             service.order("stall");

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use governor_tests::storm::report::Outcome;
 
-use super::stalled::{PORT, Stalled};
+use super::stalled::Stalled;
+use super::usual::governed;
 use crate::findings::{Claim, Key, Table};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
-use crate::stage::{Governor, policy};
+use crate::stage::Governor;
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -72,8 +73,8 @@ impl Work {
 
 fn play(play: &Play<'_>) -> Found {
     let length = end(play.length);
-    let with_policy = policy(&[("service", PORT)], DEADLINE);
-    let deadline_alone = policy(&[("service", PORT)], DEADLINE_ALONE);
+    let with_policy = governed(DEADLINE);
+    let deadline_alone = governed(DEADLINE_ALONE);
     let (without, with) = beside(
         || storm(play, Governor::Without, "without", length),
         || storm(play, Governor::With(&with_policy), "with", length),

@@ -1,9 +1,12 @@
 //! What becomes of the requests on a connection.
 
+use std::future::pending;
 use std::io;
+use std::pin::pin;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::select;
 
 use super::front::Front;
 use super::order::Mood;
@@ -27,7 +30,21 @@ pub async fn serve(mut stream: TcpStream, front: &Front) -> io::Result<()> {
                 return ignore(&mut stream).await;
             }
             Mood::Status(status, share) if front.draws(share) => status,
-            _ => work(&request, front).await,
+            _ => {
+                let mut work = pin!(work(&request, front));
+                select! {
+                    biased;
+                    status = &mut work => status,
+                    () = is_left(&stream) => {
+                        // The work goes on; a descriptor for each who has left would be 20,000 in
+                        // seconds, and the storm one of the machine's limits.
+                        drop(stream);
+                        work.await;
+                        arrival.ends(End::Wasted);
+                        return Ok(());
+                    }
+                }
+            }
         };
         if !is_awaited(&stream, &mut heard) {
             arrival.ends(End::Wasted);
@@ -80,6 +97,14 @@ async fn work(request: &Request, front: &Front) -> u16 {
 async fn ignore(stream: &mut TcpStream) -> io::Result<()> {
     while stream.read(&mut [0; 256]).await? > 0 {}
     Ok(())
+}
+
+/// Ends when the caller has closed; never where it has sent more.
+async fn is_left(stream: &TcpStream) {
+    match stream.peek(&mut [0]).await {
+        Ok(0) | Err(_) => {}
+        Ok(_) => pending().await,
+    }
 }
 
 /// A caller who has closed reads as the end of the stream. What the others have sent is kept.

@@ -38,6 +38,8 @@ pub enum Purpose {
     Demo,
     /// Also what the benchmark runs
     Bench,
+    /// Also what fetches the proxies that the governor is compared with
+    Peers,
     /// Also the lints, and the clients that the tests run
     Tests,
 }
@@ -54,6 +56,7 @@ pub fn ensure(purpose: Purpose) -> Result<Toolchain> {
         Purpose::Build => Vec::new(),
         Purpose::Demo => needs::demo(),
         Purpose::Bench => needs::bench(),
+        Purpose::Peers => needs::bench().into_iter().chain(needs::peers()).collect(),
         Purpose::Tests => for_tests(&toolchain.compiler),
     });
     if !missing.is_empty() {

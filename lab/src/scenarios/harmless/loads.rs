@@ -6,12 +6,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use governor_tests::caller::Storm;
 use governor_tests::process::Process;
 use governor_tests::real_clients::{RealClient, Targets, Work};
 use governor_tests::server::{Behaviour, Server};
 use governor_tests::service::Service;
 
+use crate::late::Load;
 use crate::scenario::Length;
 use crate::stage::{Stage, document};
 
@@ -129,7 +129,7 @@ impl Services {
 /// Who calls, by the name of the load.
 pub struct Loads {
     /// Storm clients. A load may be of several.
-    pub storms: BTreeMap<String, Vec<Storm>>,
+    pub storms: BTreeMap<String, Vec<Load>>,
     /// What speaks in peers.py.
     pub peers: BTreeMap<&'static str, Process>,
     /// Unmodified clients.
@@ -310,7 +310,7 @@ impl Loads {
     }
 
     fn add(&mut self, stage: &Stage<'_>, workload: &str, name: &str, arguments: &str) {
-        let storm = stage.within(workload, |place| Storm::start(arguments, place));
+        let storm = stage.load(workload, arguments);
         self.storms.entry(name.to_owned()).or_default().push(storm);
     }
 }
