@@ -22,7 +22,7 @@ use governor_core::{
 
 use crate::{
     adopt::adopt,
-    outcome, read, request,
+    again, outcome, read, request,
     segment::{self, Segment, after},
     socket, verdict,
 };
@@ -175,17 +175,18 @@ fn read_on(skb: *mut __sk_buff, record: &mut Record, offset: u32, left: u32, now
     if span.left == 0 {
         return false;
     }
-    if record.asked == 0 {
+    let read = if record.asked == 0 {
         record.asked = now;
-        record.request.begin();
         record.answer.begin();
+        again::read_from_start(skb, record, span.offset, span.left)
     } else if record.has(flag::REQUEST) {
         // A second request before the first is answered.
         verdict::unread(record);
         record.flags |= flag::OPAQUE;
         return false;
-    }
-    let read = read_request(skb, span.offset, span.left, &raw mut record.request);
+    } else {
+        read_request(skb, span.offset, span.left, &raw mut record.request)
+    };
     match record.request.state {
         state::DONE => {}
         // A socket older than the governor may be in the middle of a body.
@@ -206,13 +207,13 @@ fn read_on(skb: *mut __sk_buff, record: &mut Record, offset: u32, left: u32, now
     }
     span.offset += read;
     span.left = span.left.saturating_sub(read);
-    record.body_left = record.request.length;
     record.flags |= flag::HTTP | flag::REQUEST;
     if record.request.flags & CHUNKED != 0 {
         record.flags |= flag::CHUNKED;
-        record.chunk_tail = 0;
+        record.body = 0;
         chunks(skb, record, span);
     } else {
+        record.body = record.request.length;
         skip_body(record, &mut span);
         if span.left > 0 {
             verdict::unread(record);
@@ -225,12 +226,12 @@ fn read_on(skb: *mut __sk_buff, record: &mut Record, offset: u32, left: u32, now
 /// Passes over what belongs to the body of the last request.
 #[inline(always)]
 fn skip_body(record: &mut Record, span: &mut Span) {
-    let body = if record.body_left < span.left as u64 {
-        record.body_left as u32
+    let body = if record.body < span.left as u64 {
+        record.body as u32
     } else {
         span.left
     };
-    record.body_left -= body as u64;
+    record.body -= body as u64;
     span.offset += body;
     span.left -= body;
 }
@@ -244,7 +245,7 @@ const FIVE_BYTES: u64 = 0xff_ffff_ffff;
 /// payload before the answer is then a pipelined request, which passes unread.
 #[inline(never)]
 fn chunks(skb: *mut __sk_buff, record: &mut Record, span: Span) {
-    let mut tail = record.chunk_tail;
+    let mut tail = record.body;
     let mut back = 5u32;
     while back > 0 {
         if back <= span.left {
@@ -262,8 +263,9 @@ fn chunks(skb: *mut __sk_buff, record: &mut Record, span: Span) {
         }
         back -= 1;
     }
-    record.chunk_tail = tail & FIVE_BYTES;
-    if record.chunk_tail == LAST_CHUNK {
+    record.body = tail & FIVE_BYTES;
+    if record.body == LAST_CHUNK {
         record.flags &= !flag::CHUNKED;
+        record.body = 0;
     }
 }

@@ -11,6 +11,7 @@
 
 mod act;
 mod adopt;
+mod again;
 mod caller;
 mod cell;
 mod chains;

@@ -5,7 +5,7 @@
 
 use governor_core::{
     cell::Cell as _,
-    chain::{Learned, Seen, Sighting, operation},
+    chain::{Chain, Learned, Seen, Sighting, operation},
     event::{Event, kind},
     evidence::{Evidence, History, Name, of_request},
     judge::{Attempt, Decision},
@@ -46,13 +46,19 @@ pub fn judge(record: &mut Record, sequence: u32) -> bool {
         lost(loss::NO_POLICY);
         return false;
     };
-    request_known(config, p, record);
+    let print = chains::chain(record, record.request.fingerprint)
+        .map_or(core::ptr::null(), core::ptr::from_ref);
+    request_known(config, p, record, print);
     let facts = facts(p, record);
     let packed = verdict::judge_request(config, p, record, endpoint, &raw const facts);
     if packed == verdict::FAILED_OPEN {
         return false;
     }
-    carry_out(p, record, endpoint, packed, sequence)
+    let lost = carry_out(p, record, endpoint, packed, sequence);
+    if record.flags & (flag::REFUSED | flag::WOULD_DENY) == 0 {
+        request_sent(p, record, print, record.spoke);
+    }
+    lost
 }
 
 /// The law's facts of the request. In a frame of its own: what it is made from
@@ -90,9 +96,6 @@ fn carry_out(
         tell(record, endpoint, packed, now);
     }
     go(record, decision, now);
-    if !record.has(flag::WOULD_DENY) {
-        request_sent(p, record, now.0);
-    }
     if p.mode == mode::ENFORCE && Evidence::from_number(record.evidence).refuses() {
         pace(p, record, now);
     }
@@ -136,17 +139,19 @@ pub extern "C" fn request_known(
     config: *const Config,
     p: *const Params,
     record: *mut Record,
+    print: *const Chain<MapCell>,
 ) -> u32 {
     // SAFETY: null, or what the types say: the verifier checks the sizes.
     let all = unsafe { (config.as_ref(), p.as_ref(), record.as_mut()) };
     if let (Some(config), Some(p), Some(record)) = all {
-        known(config, p, record);
+        // SAFETY: as above.
+        known(config, p, record, unsafe { print.as_ref() });
     }
     0
 }
 
 #[inline(always)]
-fn known(config: &Config, p: &Params, record: &mut Record) {
+fn known(config: &Config, p: &Params, record: &mut Record, print: Option<&Chain<MapCell>>) {
     let now = Nanos(record.spoke);
     let (stamp, window) = (now.stamp(), Millis(p.evidence_window));
     let scan = &record.request;
@@ -159,12 +164,12 @@ fn known(config: &Config, p: &Params, record: &mut Record) {
         number: 1,
         method: scan.method,
     };
-    let print = look(record, record.exchange.fingerprint, stamp, window);
+    let print = look(print, stamp, window);
     let named;
     let name = if name == 0 {
         Name::None
     } else {
-        named = look(record, name, stamp, window);
+        named = look(chains::chain(record, name), stamp, window);
         if strong {
             Name::Strong(&named)
         } else {
@@ -187,8 +192,8 @@ fn known(config: &Config, p: &Params, record: &mut Record) {
 }
 
 #[inline(always)]
-fn look(record: &Record, hash: u64, now: Millis, window: Millis) -> Sighting {
-    match chains::chain(record, hash) {
+fn look(chain: Option<&Chain<MapCell>>, now: Millis, window: Millis) -> Sighting {
+    match chain {
         Some(chain) => chain.look(now, window),
         None => Sighting::default(),
     }
@@ -228,18 +233,24 @@ fn go(record: &mut Record, decision: Decision, now: Nanos) {
 /// Its chains are told that it is sent.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn request_sent(p: *const Params, record: *const Record, now: u64) -> u32 {
+pub extern "C" fn request_sent(
+    p: *const Params,
+    record: *const Record,
+    print: *const Chain<MapCell>,
+    now: u64,
+) -> u32 {
     // SAFETY: as for `request_known`.
     if let (Some(p), Some(record)) = unsafe { (p.as_ref(), record.as_ref()) } {
-        sent(p, record, Nanos(now));
+        // SAFETY: as above.
+        sent(p, record, unsafe { print.as_ref() }, Nanos(now));
     }
     0
 }
 
 #[inline(always)]
-fn sent(p: &Params, record: &Record, now: Nanos) {
+fn sent(p: &Params, record: &Record, print: Option<&Chain<MapCell>>, now: Nanos) {
     let (stamp, window) = (now.stamp(), Millis(p.evidence_window));
-    if let Some(chain) = chains::chain(record, record.exchange.fingerprint) {
+    if let Some(chain) = print {
         let learned = chain.sent(stamp, window);
         if !matches!(learned, Learned::Nothing)
             && let Some(workload) = chains::workload(record)

@@ -98,6 +98,12 @@ impl RequestScan {
         ));
     }
 
+    /// How many bytes of it were read.
+    #[inline(always)]
+    pub const fn head(&self) -> u32 {
+        self.line.size()
+    }
+
     /// Reads on, `count` bytes at most; how many it took. It stops after the
     /// blank line that ends the head, and where it sees that it can not read.
     pub fn chunk(&mut self, bytes: &[u8; CHUNK], count: u32) -> u32 {

@@ -34,6 +34,25 @@ fn a_request_is_one_wherever_it_is_cut() {
 }
 
 #[test]
+fn a_request_like_the_one_before_is_known_and_one_that_differs_in_a_byte_is_read() {
+    on_stage(|stage| {
+        // Read as the one before it, the end of a longer body would be taken for a second request.
+        let lengths = [
+            11, 11, 11, 13, 11, 11, 13, 13, 13, 11, 13, 11, 13, 11, 11, 11,
+        ];
+        let count = lengths.len();
+        let mut wire = stage.wire(format!("{count} sent, {count} well"));
+        for length in lengths {
+            let begin = ORDER.replace("11", &length.to_string());
+            let rest = &"!!"[..length - 11];
+            let parts = [begin.as_str(), rest];
+            wire.say(&parts[..if rest.is_empty() { 1 } else { 2 }]);
+            wire.answer(&[OK]);
+        }
+    });
+}
+
+#[test]
 fn every_version_and_form_of_a_request_is_read() {
     on_stage(|stage| {
         for request in [
