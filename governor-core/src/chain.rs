@@ -15,7 +15,13 @@
 //! ```
 //!
 //! An equal request while one is open says nothing yet: some clients send the
-//! retry before they close what timed out (urllib3, Ruby).
+//! retry before they close what timed out (urllib3, Ruby). Where the first
+//! success comes then, it was a hedge: whoever closes the other one did not give
+//! up ([`Chain::is_outrun`]).
+//!
+//! An answer that says that the request is written wrongly ([`Result::Wrong`])
+//! is one for all that are written alike: for a second. Who asks again later
+//! comes again by itself, or else a poller would be refused for ever.
 //!
 //! The evidence ages from the real failure: a refused retry never comes here.
 //! It is not used up either: what is refused comes again, and is a retry still.
@@ -38,16 +44,35 @@ mod last {
     pub const FAILED: u64 = 3;
 }
 
-/// The word: last 2 | proven 1 | repeats 1 | overlapped 1 | about 2 | number 8 | at 40 (ms).
+/// The word: last 2 | proven 1 | repeats 1 | overlapped 1 | again 1 | twin 1 | wrong 1 |
+/// - 6 | about 2 | number 8 | at 40 (ms).
 const AT_MASK: u64 = (1 << 40) - 1;
 const NUMBER_SHIFT: u32 = 40;
 const NUMBER_MAX: u64 = 0xff;
 const ABOUT_SHIFT: u32 = 48;
 const ABOUT_MASK: u64 = (about::FINAL | about::TOOK_EFFECT) as u64;
+/// Failed: it was told that it is wrong, and is evidence for [`WRONG_FOR`] only.
+const WRONG: u64 = 1 << 56;
+/// Succeeded: another one was on its way for the first time.
+const TWIN: u64 = 1 << 57;
+/// It came again after it was told that it is wrong. It repeats, as far as equal
+/// ones go, but says nothing of the workload: its retries may be that late.
+const AGAIN: u64 = 1 << 58;
+/// Open: another one is.
 const OVERLAPPED: u64 = 1 << 59;
 const REPEATS: u64 = 1 << 60;
 const PROVEN: u64 = 1 << 61;
 const LAST_SHIFT: u32 = 62;
+/// What is remembered for good.
+const STICKY: u64 = REPEATS | PROVEN | AGAIN;
+
+/// So long after it was told that it is wrong an equal request is a retry. Of
+/// the retry policies we know the first two or three waits are shorter; of
+/// health checks and people hardly any is.
+const WRONG_FOR: Millis = Millis(1_000);
+/// Who hedges closes what it needs no more as soon as the other is answered; an
+/// event loop on a busy machine takes some time for it.
+const OUTRUN_FOR: Millis = Millis(1_000);
 
 /// What is known of requests with one fingerprint, or one operation's name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,6 +162,8 @@ pub enum Result {
     Unclear = 3,
     /// It was answered, and will be answered alike again: to the same operation.
     Final = 4,
+    /// It was answered that it is written wrongly: all that are equal will be.
+    Wrong = 5,
 }
 
 /// What is learned of a fingerprint.
@@ -180,12 +207,15 @@ impl Result {
         }
     }
 
-    /// The same for who is only equal. Not refused as long as nothing fails: a
-    /// health check that takes a 405 for life, a form sent again after a 422.
+    /// The same for who is only equal. An answer that will not change is one to
+    /// them where it is about what is written in the request; else nothing
+    /// failed: a health check takes a 405 for life, another user's 403 says
+    /// nothing of this one.
     #[inline(always)]
-    pub const fn for_equals(self, outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Success => Self::Success,
+    pub const fn for_equals(self, outcome: Outcome, status: u32) -> Self {
+        match (self, outcome) {
+            (Self::Final, Outcome::Success) if status::is_about_the_request(status) => Self::Wrong,
+            (_, Outcome::Success) => Self::Success,
             _ => self,
         }
     }
@@ -194,21 +224,32 @@ impl Result {
     const fn about(self) -> u32 {
         match self {
             Self::Unclear => about::TOOK_EFFECT,
-            Self::Final => about::FINAL,
+            Self::Final | Self::Wrong => about::FINAL,
             _ => 0,
         }
     }
 }
 
+/// Whether an equal request that comes now is a retry of the one that failed.
 #[inline(always)]
-const fn pack(last: u64, sticky: u64, about: u32, number: u32, at: Millis) -> u64 {
+const fn has_failed(word: u64, now: Millis, window: Millis) -> bool {
+    let window = if word & WRONG != 0 && window.0 > WRONG_FOR.0 {
+        WRONG_FOR
+    } else {
+        window
+    };
+    word >> LAST_SHIFT == last::FAILED && !now.quiet_for(Millis(word & AT_MASK), window)
+}
+
+#[inline(always)]
+const fn pack(last: u64, bits: u64, about: u32, number: u32, at: Millis) -> u64 {
     let number = if (number as u64) < NUMBER_MAX {
         number as u64
     } else {
         NUMBER_MAX
     };
     last << LAST_SHIFT
-        | sticky
+        | bits
         | (about as u64 & ABOUT_MASK) << ABOUT_SHIFT
         | number << NUMBER_SHIFT
         | at.0 & AT_MASK
@@ -220,32 +261,30 @@ impl<C: Cell> Chain<C> {
     #[inline(always)]
     pub fn look(&self, now: Millis, window: Millis) -> Sighting {
         let word = self.word.load();
-        let last = word >> LAST_SHIFT;
-        let repeats = word & REPEATS != 0;
-        let recent = !now.quiet_for(Millis(word & AT_MASK), window);
-        if recent && last == last::FAILED {
+        if has_failed(word, now, window) {
             return Sighting {
                 link: Link {
                     started: Millis(self.started.load()),
                     number: (word >> NUMBER_SHIFT & NUMBER_MAX) as u32 + 1,
                     about: (word >> ABOUT_SHIFT & ABOUT_MASK) as u32,
                 },
-                seen: if repeats {
-                    Seen::FailedButRepeats
-                } else {
+                seen: if word & (REPEATS | AGAIN) == 0 {
                     Seen::Failed
+                } else {
+                    Seen::FailedButRepeats
                 },
             };
         }
+        let recent = !now.quiet_for(Millis(word & AT_MASK), window);
         Sighting {
             link: Link {
                 started: now,
                 number: 1,
                 about: 0,
             },
-            seen: match (recent, last) {
+            seen: match (recent, word >> LAST_SHIFT) {
                 (true, last::OPEN) => Seen::Open,
-                (true, last::SUCCEEDED) => Seen::Repetition,
+                (true, last::SUCCEEDED | last::FAILED) => Seen::Repetition,
                 _ => Seen::Fresh,
             },
         }
@@ -256,20 +295,19 @@ impl<C: Cell> Chain<C> {
     #[inline(always)]
     pub fn sent(&self, now: Millis, window: Millis) -> Learned {
         let word = self.word.load();
-        let last = word >> LAST_SHIFT;
-        let recent = !now.quiet_for(Millis(word & AT_MASK), window);
-        if recent && last == last::FAILED {
+        if has_failed(word, now, window) {
             return Learned::Nothing;
         }
-        let sticky = word & (REPEATS | PROVEN);
-        let (more, learned) = match (recent, last) {
+        let recent = !now.quiet_for(Millis(word & AT_MASK), window);
+        let (more, learned) = match (recent, word >> LAST_SHIFT) {
             (true, last::OPEN) => (OVERLAPPED, Learned::Nothing),
             (true, last::SUCCEEDED) if word & REPEATS == 0 => (REPEATS, Learned::Repeats),
+            (true, last::FAILED) => (AGAIN, Learned::Nothing),
             _ => (0, Learned::Nothing),
         };
         self.started.store(now.0);
         // Lost race: another equal one was seen, or one ended; that counts too.
-        let open = pack(last::OPEN, sticky | more, 0, 0, now);
+        let open = pack(last::OPEN, word & STICKY | more, 0, 0, now);
         if self.word.compare_exchange(word, open).is_ok() {
             learned
         } else {
@@ -281,7 +319,8 @@ impl<C: Cell> Chain<C> {
     #[inline(always)]
     pub fn ended(&self, now: Millis, window: Millis, link: &Link, result: Result) -> Learned {
         let word = self.word.load();
-        let sticky = word & (REPEATS | PROVEN);
+        let sticky = word & STICKY;
+        let overlapped = word & OVERLAPPED != 0;
         let mut learned = Learned::Nothing;
         let next = match result {
             // Nothing came of it, and nothing is known: as if it had not been sent.
@@ -290,19 +329,20 @@ impl<C: Cell> Chain<C> {
             }
             Result::Nothing => return Learned::Nothing,
             Result::Success => {
-                let repeats = if word & OVERLAPPED != 0 { REPEATS } else { 0 };
+                let repeats = if overlapped { REPEATS } else { 0 };
+                let hedged = overlapped && word & (REPEATS | AGAIN) == 0;
+                let twin = if hedged { TWIN } else { 0 };
                 learned = match (word & PROVEN, repeats & !word) {
                     (0, 0) => Learned::Distinct,
                     (0, _) => Learned::DistinctButRepeats,
                     (_, 0) => Learned::Nothing,
                     _ => Learned::Repeats,
                 };
-                pack(last::SUCCEEDED, sticky | PROVEN | repeats, 0, 0, now)
+                let bits = sticky | PROVEN | repeats | twin;
+                pack(last::SUCCEEDED, bits, 0, 0, now)
             }
             _ => {
-                let continues = word >> LAST_SHIFT == last::FAILED
-                    && !now.quiet_for(Millis(word & AT_MASK), window);
-                let other = if continues {
+                let other = if has_failed(word, now, window) {
                     (word >> NUMBER_SHIFT & NUMBER_MAX) as u32
                 } else {
                     0
@@ -313,7 +353,13 @@ impl<C: Cell> Chain<C> {
                     self.started.store(link.started.0);
                     link.number
                 };
-                pack(last::FAILED, sticky, result.about(), number, now)
+                let more = match (result, overlapped) {
+                    // Two at once: they come by themselves.
+                    (Result::Wrong, true) => WRONG | AGAIN,
+                    (Result::Wrong, false) => WRONG,
+                    _ => 0,
+                };
+                pack(last::FAILED, sticky | more, result.about(), number, now)
             }
         };
         if self.word.compare_exchange(word, next).is_ok() {
@@ -321,6 +367,20 @@ impl<C: Cell> Chain<C> {
         } else {
             Learned::Nothing
         }
+    }
+
+    /// Whether a request that was sent at `since`, and that its caller closes now,
+    /// was a hedge that is not needed any more: an equal one was just answered
+    /// while both were on their way. Only of the first such pair: on a target that
+    /// many ask for, someone is always answered.
+    #[inline(always)]
+    pub fn is_outrun(&self, since: Millis, now: Millis) -> bool {
+        let word = self.word.load();
+        let answered = Millis(word & AT_MASK);
+        word >> LAST_SHIFT == last::SUCCEEDED
+            && word & TWIN != 0
+            && answered.0 >= since.0
+            && !now.quiet_for(answered, OUTRUN_FOR)
     }
 
     /// Whether it comes again by itself.

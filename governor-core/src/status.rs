@@ -61,6 +61,15 @@ pub const fn is_final(status: u32) -> bool {
     }
 }
 
+/// Whether a final answer is about what is written in the request, so that one
+/// that is written alike will get it as well: wrong syntax, no length, too large,
+/// of a kind that is not understood (RFC 9110 15.5), header fields too large
+/// (RFC 6585). Not who asks (403) or for what (405, 406, 410, 451).
+#[inline(always)]
+pub const fn is_about_the_request(status: u32) -> bool {
+    matches!(status, 400 | 411 | 413 | 414 | 415 | 422 | 431)
+}
+
 /// Whether a request that failed so may have taken effect all the same
 /// (RFC 9110 9.2.2): not where the answer says that it was not processed.
 #[inline(always)]
@@ -97,6 +106,15 @@ mod tests {
         for code in [401, 407, 417, 421] {
             assert!(!is_final(code), "{code}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_request_is_wrong_with_equal_ones() {
+        let about: Vec<_> = (100..600)
+            .filter(|&code| is_about_the_request(code))
+            .collect();
+        assert_eq!(about, [400, 411, 413, 414, 415, 422, 431]);
+        assert!(about.into_iter().all(is_final));
     }
 
     #[test]

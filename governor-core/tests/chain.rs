@@ -138,6 +138,79 @@ fn a_retry_that_overtakes_the_end_of_what_it_repeats_does_not_spoil_the_evidence
 }
 
 #[test]
+fn a_hedge_that_is_not_needed_any_more_is_cancelled() {
+    let requests = distinct();
+    let pair = |millis: u64| [0, 30].map(|late| requests.send(0, at(millis + late), get(millis)));
+    // Whichever of the two is answered.
+    for (millis, first) in [(100, 0), (1_000, 1)] {
+        let pair = pair(millis);
+        requests.answer(&pair[first], at(millis + 250), 200);
+        assert_eq!(
+            requests.close(&pair[1 - first], at(millis + 251)),
+            Outcome::Cancelled
+        );
+    }
+    // Of three both others are.
+    let pair = pair(2_000);
+    let third = requests.send(0, at(2_060), get(2_000));
+    requests.answer(&pair[1], at(2_250), 200);
+    for hedge in [pair[0], third] {
+        assert_eq!(requests.close(&hedge, at(2_251)), Outcome::Cancelled);
+    }
+}
+
+#[test]
+fn who_closes_while_no_equal_one_is_answered_gave_up() {
+    let requests = distinct();
+    let close = |sent, millis| requests.close(&sent, at(millis));
+    let alone = requests.send(0, at(100), get(1));
+    assert_eq!(close(alone, 350), Outcome::Timeout);
+    let pair = [(); 2].map(|()| requests.send(0, at(100), get(2)));
+    assert_eq!(close(pair[0], 350), Outcome::Timeout);
+    // It was answered, and with a failure.
+    requests.answer(&pair[1], at(360), 503);
+    let third = requests.send(0, at(370), get(2));
+    assert_eq!(close(third, 620), Outcome::Timeout);
+    // A success that is older than the request.
+    requests.answer(&requests.send(0, at(700), get(3)), at(710), 200);
+    assert_eq!(
+        close(requests.send(0, at(720), get(3)), 1_000),
+        Outcome::Timeout
+    );
+    // One that comes long before the end: nobody waits for that with a hedge.
+    let pair = [(); 2].map(|()| requests.send(0, at(2_000), get(4)));
+    requests.answer(&pair[0], at(2_250), 200);
+    assert_eq!(close(pair[1], 3_250), Outcome::Timeout);
+}
+
+/// Someone is always answered there.
+#[test]
+fn on_one_hot_target_who_closes_gave_up() {
+    let requests = distinct();
+    let mut cancelled = 0;
+    for round in 0..50 {
+        let now = 100 + round * 1_000;
+        let pair = [(); 2].map(|()| requests.send(0, at(now), get(7)));
+        requests.answer(&pair[0], at(now + 50), 200);
+        cancelled += u32::from(requests.close(&pair[1], at(now + 51)) == Outcome::Cancelled);
+    }
+    assert_eq!(cancelled, 1, "of the first pair nothing tells");
+}
+
+/// Two wrong ones at once are not one and its retry.
+#[test]
+fn two_at_once_that_are_told_that_they_are_wrong_come_by_themselves() {
+    let requests = distinct();
+    let pair = [(); 2].map(|()| requests.send(0, at(100), get(7)));
+    requests.answer(&pair[0], at(110), 400);
+    assert_eq!(requests.evidence(0, at(120), &get(7)).0, Evidence::Inferred);
+    assert!(
+        !requests.chain(0, 7).repeats(),
+        "of the workload it says nothing"
+    );
+}
+
+#[test]
 fn equal_requests_of_another_workload_say_nothing() {
     let requests = distinct();
     let sent = requests.send(0, at(100), get(1));
@@ -221,6 +294,31 @@ fn an_answer_that_will_not_change_and_one_that_is_no_failure_are_told_apart() {
     for status in [429, 503] {
         assert_eq!(came(status), Result::Failed, "{status}");
     }
+}
+
+#[test]
+fn only_what_is_wrong_with_a_request_is_final_for_equal_ones() {
+    let p = Params::DEFAULT;
+    let equals = |status, advice| {
+        let Answer { outcome, .. } = Answer::status(&p, status);
+        Result::of(outcome, status, advice).for_equals(outcome, status)
+    };
+    for status in [400, 411, 413, 414, 415, 422, 431] {
+        assert_eq!(equals(status, Advice::None), Result::Wrong, "{status}");
+    }
+    for status in [200, 402, 403, 404, 405, 406, 410, 451] {
+        for advice in [Advice::None, Advice::NoRetry] {
+            assert_eq!(equals(status, advice), Result::Success, "{status}");
+        }
+    }
+    // A failure is one for all.
+    assert_eq!(equals(503, Advice::None), Result::Failed);
+    assert_eq!(equals(503, Advice::NoRetry), Result::Final);
+    assert_eq!(
+        Result::of(Outcome::Status, 400, Advice::None).for_equals(Outcome::Status, 400),
+        Result::Failed,
+        "a policy says that it may be tried again"
+    );
 }
 
 #[test]

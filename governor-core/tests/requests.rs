@@ -62,7 +62,7 @@ fn answer(failing: bool) -> impl Strategy<Value = Answer> {
     let fine = if failing { 0 } else { 12 };
     prop_oneof![
         1 + fine => status(&[200, 200, 201, 304, 404, 409]),
-        1 => status(&[400, 403]),
+        1 => status(&[400, 403, 422]),
         4 => status(&[429, 500, 502, 503, 503, 504]),
         3 => none,
     ]
@@ -310,6 +310,70 @@ proptest! {
                 let sent = play.requests.request(caller, at(millis), request, n as u32);
                 prop_assert!(sent.is_ok(), "{request:?}: {sent:?}");
                 ends.entry(millis + latency).or_default().extend(sent);
+            }
+        }
+    }
+
+    /// I3: who asks for what is written wrongly is refused within a second of the
+    /// first answer that says so, and never again.
+    #[test]
+    fn a_poller_that_is_told_that_it_is_wrong_is_refused_for_a_second_of_its_life(
+        polls in vec((1u64..9_000, 0u64..3_000, select([400, 411, 413, 414, 415, 422, 431].as_slice())), 1..200),
+        hasty in 1u64..100,
+    ) {
+        let play = Play::new(Params::DEFAULT);
+        let mut millis = play.millis;
+        let mut ends: BTreeMap<u64, Vec<(Sent, u32)>> = BTreeMap::new();
+        let mut first = None;
+        for (gap, latency, status) in polls {
+            millis += gap.div_ceil(hasty);
+            while let Some(next) = ends.first_entry() && *next.key() <= millis {
+                let (when, ended) = next.remove_entry();
+                first.get_or_insert(when);
+                for (sent, status) in ended {
+                    play.requests.answer(&sent, at(when), status);
+                }
+            }
+            match play.requests.request(0, at(millis), get(7), millis as u32) {
+                Ok(sent) => ends.entry(millis + latency.div_ceil(hasty)).or_default().push((sent, status)),
+                Err(denied) => {
+                    prop_assert_eq!(denied, Decision::Deny(Reason::NotRetryable));
+                    prop_assert!(first.is_some_and(|first| millis < first + 1_000), "{first:?} {millis}");
+                }
+            }
+        }
+    }
+
+    /// I3: of two equal requests one is cancelled when the other is answered.
+    #[test]
+    fn cancelled_hedges_are_no_failures(
+        hedges in vec((0u64..3_000, 1u64..500, 0u64..3_000, 0usize..2, 0u64..1_000), 1..300),
+    ) {
+        #[derive(Clone, Copy)]
+        enum Step { Send, Answer, Close }
+        let play = Play::new(Params::DEFAULT);
+        let mut steps = Vec::new();
+        for (n, (begins, hedged, answered, first, closed)) in hedges.into_iter().enumerate() {
+            let begins = play.millis + begins;
+            let answer = begins + hedged + answered;
+            steps.push((begins, n, 0, Step::Send));
+            steps.push((begins + hedged, n, 1, Step::Send));
+            steps.push((answer, n, first, Step::Answer));
+            steps.push((answer + closed, n, 1 - first, Step::Close));
+        }
+        // Stable: what a hedge does at one moment it does in this order.
+        steps.sort_by_key(|step| step.0);
+        let mut going = BTreeMap::new();
+        for (millis, n, which, step) in steps {
+            let now = at(millis);
+            match step {
+                Step::Send => {
+                    let sent = play.requests.request(0, now, get(300_000 + n as u64), n as u32);
+                    prop_assert!(sent.is_ok(), "{sent:?} at {millis}");
+                    going.extend(sent.map(|sent| ((n, which), sent)));
+                }
+                Step::Answer => _ = play.requests.answer(&going[&(n, which)], now, 200),
+                Step::Close => prop_assert_eq!(play.requests.close(&going[&(n, which)], now), Outcome::Cancelled),
             }
         }
     }

@@ -7,6 +7,7 @@ use bytemuck::Zeroable;
 use common::at;
 use common::requests::{Answer, Request, Requests, get, post};
 use governor_core::chain::Advice;
+use governor_core::evidence::Evidence;
 use governor_core::http::{RequestScan, method, request};
 use governor_core::judge::Decision;
 use governor_core::ledger::count;
@@ -110,11 +111,91 @@ fn an_answer_that_will_not_change_is_not_asked_for_again() {
     }
 }
 
-/// Nothing failed, and no name says that it is the same operation: a health
-/// check that takes any answer for life, a form, another user's request.
+const WRONG: [u32; 7] = [400, 411, 413, 414, 415, 422, 431];
+
 #[test]
-fn who_only_looks_equal_after_an_answer_is_never_refused() {
-    for status in [400, 402, 403, 405, 410, 422, 451] {
+fn what_is_wrong_with_a_request_is_not_asked_again_at_once() {
+    for status in WRONG {
+        for request in [get(1), post(1)] {
+            let requests = with(|_| ());
+            let now = answered(&requests, 100, request, status);
+            for millis in [now, now + 100, now + 300, 1_109] {
+                assert_eq!(
+                    requests.refused(0, at(millis), request),
+                    denied(Reason::NotRetryable),
+                    "{status} at {millis}"
+                );
+            }
+            // Something else is written there.
+            requests.send(0, at(now), get(2));
+            // It ages from the answer, however often it was refused.
+            requests.send(0, at(1_110), request);
+        }
+    }
+}
+
+/// Else a health check that is told 400 for life would be refused for life.
+#[test]
+fn who_asks_again_a_second_after_it_was_told_that_it_is_wrong_is_refused_no_more() {
+    for gap in [100, 300, 700, 1_500, 5_000] {
+        let requests = with(|_| ());
+        let (mut refused, mut last) = (0, 0);
+        for round in 0..100 {
+            let now = at(100 + round * gap);
+            match requests.request(0, now, get(1), u32::MAX / 2) {
+                Ok(sent) => _ = requests.answer(&sent, now, 400),
+                Err(_) => (refused, last) = (refused + 1, round * gap),
+            }
+        }
+        assert_eq!(refused, 999 / gap, "every {gap} ms");
+        assert!(last < 1_000, "every {gap} ms");
+    }
+}
+
+/// Else retries that come after that second would make a guess of all others.
+#[test]
+fn who_asks_late_does_not_make_a_guess_of_the_others_of_its_workload() {
+    let requests = with(|_| ());
+    for n in 0..30 {
+        let now = answered(&requests, 100 + n * 2_000, get(n), 400);
+        answered(&requests, now + 1_500, get(n), 400);
+    }
+    let now = answered(&requests, 100_000, get(100), 503);
+    assert_eq!(requests.evidence(0, at(now), &get(100)).0, Evidence::Exact);
+}
+
+#[test]
+fn a_form_that_is_sent_again_after_two_seconds_passes() {
+    let requests = with(|_| ());
+    for n in 0..30 {
+        let now = answered(&requests, 100 + n * 5_000, post(n), 422);
+        answered(&requests, now + 2_000, post(n), 200);
+    }
+}
+
+#[test]
+fn another_operation_that_is_written_alike_is_not_refused() {
+    let requests = with(|_| ());
+    let named = |key| Request { key, ..post(1) };
+    for key in 1..50 {
+        answered(&requests, 100 + key * 50, named(key), 422);
+    }
+}
+
+#[test]
+fn a_guess_that_a_request_was_wrong_before_refuses_nothing() {
+    let requests = Requests::new(Params::DEFAULT, 1);
+    let mut now = 100;
+    for _ in 0..50 {
+        now = answered(&requests, now, get(1), 400);
+    }
+}
+
+/// Nothing failed, and no name says that it is the same operation: a health
+/// check that takes any answer for life, another user's request.
+#[test]
+fn who_only_looks_equal_after_an_answer_about_something_else_is_never_refused() {
+    for status in [402, 403, 405, 406, 410, 451] {
         let requests = with(|_| ());
         let mut now = 100;
         for _ in 0..50 {
@@ -136,9 +217,11 @@ fn who_polls_races_or_waits_for_a_lock_is_never_refused() {
 
 #[test]
 fn a_code_that_the_policy_calls_a_failure_may_be_retried() {
-    let requests = with(|p| p.codes = codes(&[403]));
-    let now = answered(&requests, 100, get(1), 403);
-    requests.send(0, at(now), get(1));
+    for status in [400, 403] {
+        let requests = with(|p| p.codes = codes(&[status]));
+        let now = answered(&requests, 100, get(1), status.into());
+        requests.send(0, at(now), get(1));
+    }
 }
 
 #[test]

@@ -38,6 +38,27 @@ fn workload_key(record: &Record) -> WorkloadKey {
     }
 }
 
+/// Whether the request of the record, which its caller closes now, was a hedge
+/// that is not needed any more. A global function, as in `cell`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn chain_outrun(record: *const Record, now: u64) -> u32 {
+    // SAFETY: null, or a record: the verifier checks the size.
+    let outrun = match unsafe { record.as_ref() } {
+        Some(record) => outrun(record, Nanos(now)),
+        None => false,
+    };
+    outrun as u32
+}
+
+#[inline(always)]
+fn outrun(record: &Record, now: Nanos) -> bool {
+    match chain(record, record.exchange.fingerprint) {
+        Some(chain) => chain.is_outrun(Nanos(record.asked).stamp(), now.stamp()),
+        None => false,
+    }
+}
+
 /// The request of the record ended. A global function, as in `cell`.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -55,7 +76,7 @@ fn ended(record: &Record, now: Nanos, outcome: Outcome) {
         return;
     };
     let result = result(record, outcome);
-    let equals = result.for_equals(outcome);
+    let equals = result.for_equals(outcome, record.answer.status);
     let learned = told(p, record, record.exchange.fingerprint, now, equals);
     if !matches!(learned, Learned::Nothing)
         && let Some(workload) = workload(record)

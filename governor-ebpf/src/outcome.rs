@@ -331,7 +331,8 @@ fn answers(record: &Record) -> bool {
 /// The caller closed with something outstanding.
 #[inline(always)]
 fn given_up(record: &Record, now: Nanos) -> Outcome {
-    if now.since(Nanos(record.spoke)) < GOODBYE {
+    let goodbye = now.since(Nanos(record.spoke)) < GOODBYE;
+    if goodbye || record.has(flag::REQUEST) && chains::chain_outrun(record, now.0) != 0 {
         Outcome::Cancelled
     } else {
         Outcome::Timeout

@@ -231,7 +231,7 @@ impl Requests {
             let came = Came::of(answer.outcome, answer.status, answer.advice);
             let (stamp, window) = (now.stamp(), p.evidence());
             let chain = self.chain(sent.caller, sent.request.fingerprint);
-            let equals = came.for_equals(answer.outcome);
+            let equals = came.for_equals(answer.outcome, answer.status);
             let learned = chain.ended(stamp, window, &sent.link, equals);
             self.node.callers[sent.caller].workload.learned(learned);
             if sent.request.key != 0 {
@@ -246,6 +246,18 @@ impl Requests {
     pub fn answer(&self, sent: &Sent, now: Nanos, status: u32) -> Move {
         let answer = Answer::status(&self.node.params, status);
         self.end(sent, now, answer, u32::MAX / 2)
+    }
+
+    /// Its caller closes the connection without an answer, not at once: what that is.
+    pub fn close(&self, sent: &Sent, now: Nanos) -> Outcome {
+        let chain = self.chain(sent.caller, sent.request.fingerprint);
+        let outcome = if chain.is_outrun(sent.since.stamp(), now.stamp()) {
+            Outcome::Cancelled
+        } else {
+            Outcome::Timeout
+        };
+        self.end(sent, now, Answer::none(outcome), u32::MAX / 2);
+        outcome
     }
 
     /// Thirty different requests that succeed: what the law needs to know that

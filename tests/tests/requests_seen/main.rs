@@ -9,6 +9,7 @@
 mod adoption;
 mod answers;
 mod bodies;
+mod equal;
 mod heads;
 mod healthy;
 mod hops;
