@@ -151,9 +151,11 @@ impl Claim {
 
     /// Its figure says nothing: the load that it was measured with was late.
     pub fn unjudge(&mut self) {
+        const WHY: &str = "; not judged: the machine was too slow";
         self.holds = false;
-        self.measured
-            .push_str("; not judged: the machine was too slow");
+        if !self.measured.ends_with(WHY) {
+            self.measured.push_str(WHY);
+        }
     }
 
     fn new(what: impl Into<String>, figure: f64, unit: &str, wanted: String, holds: bool) -> Self {

@@ -7,27 +7,43 @@ use governor_tests::caller::Storm;
 use governor_tests::place::Place;
 use governor_tests::storm::report::{Pace, Report};
 
-use crate::findings::Claim;
+use crate::findings::{Claim, Scene};
+use crate::scenario::Found;
 
-/// The loads of a scenario that were late, in words. Clones share them: runs are played side by side.
+/// The loads of a scenario that were late. Clones share them: runs are played side by side.
 #[derive(Clone, Debug, Default)]
-pub struct Late(Arc<Mutex<Vec<String>>>);
+pub struct Late(Arc<Mutex<Vec<Lateness>>>);
+
+/// A load that was late.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lateness {
+    /// In which run.
+    pub run: String,
+    /// Whose load, and how late, in words.
+    pub words: String,
+}
 
 /// A load while it runs, which is asked for its pace when it ends.
 #[derive(Debug)]
 pub struct Load {
     storm: Storm,
-    /// Of which run, and its name.
-    who: String,
+    run: String,
+    workload: String,
     late: Late,
 }
 
 impl Load {
-    /// Starts a load of the storm client; `who` says whose and of which run.
-    pub fn start(arguments: &str, place: &Place<'_>, who: String, late: &Late) -> Self {
+    /// Starts a load of the storm client: a workload's, in a run of this name.
+    pub fn start(
+        arguments: &str,
+        place: &Place<'_>,
+        (run, workload): (&str, &str),
+        late: &Late,
+    ) -> Self {
         Self {
             storm: Storm::start(arguments, place),
-            who,
+            run: run.to_owned(),
+            workload: workload.to_owned(),
             late: late.clone(),
         }
     }
@@ -37,28 +53,40 @@ impl Load {
     pub fn finish(self, limit: Duration) -> Report {
         let report = self.storm.finish(limit);
         if let Some(pace) = report.pace.filter(|pace| !pace.kept) {
-            self.late.add(format!("{}: {}", self.who, words(pace)));
+            self.late.add(Lateness {
+                run: self.run,
+                words: format!("{}: {}", self.workload, words(pace)),
+            });
         }
         report
     }
 }
 
 impl Late {
-    fn add(&self, words: String) {
+    fn add(&self, load: Lateness) {
         let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        late.push(words);
+        late.push(load);
     }
 
     /// What is known of them by now.
-    pub fn told(&self) -> Vec<String> {
+    pub fn told(&self) -> Vec<Lateness> {
         let late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         late.clone()
     }
 
-    /// Takes its claims from a scenario whose loads were late: what was measured then is the machine.
-    pub fn unjudge(&self, claims: &mut [Claim]) {
-        if !self.told().is_empty() {
+    /// Takes their claims from storms whose loads were late: what was measured then is the machine. Says so.
+    pub fn unjudge(&self, found: &mut Found) {
+        let all = 0..found.claims.len();
+        for Lateness { run, words } in self.told() {
+            let is_of = |scene: &&Scene| {
+                let runs = found.runs.get(scene.runs.clone()).unwrap_or_default();
+                runs.iter().any(|it| it.name == run)
+            };
+            let scene = found.scenes.iter().find(is_of);
+            let claims = scene.map_or(all.clone(), |scene| scene.claims.clone());
+            let claims = found.claims.get_mut(claims).unwrap_or_default();
             claims.iter_mut().for_each(Claim::unjudge);
+            found.notes.push(format!("Late: {run}, {words}."));
         }
     }
 }
@@ -74,21 +102,59 @@ fn words(pace: Pace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::tests::run;
+
+    fn late(run: &str) -> Late {
+        let late = Late::default();
+        for words in ["caller: 1 % were late", "other: 7 tries found no port"] {
+            late.clone().add(Lateness {
+                run: run.to_owned(),
+                words: words.to_owned(),
+            });
+        }
+        late
+    }
+
+    /// Two claims that hold, of two runs.
+    fn found(scenes: Vec<Scene>) -> Found {
+        let claim = || Claim::at_most("load", 1.0, 2.0, "x offered");
+        Found {
+            claims: vec![claim(), claim()],
+            runs: ["stall", "error"].map(|name| run(name, true)).into(),
+            scenes,
+            ..Found::default()
+        }
+    }
+
+    fn hold(found: &Found) -> Vec<bool> {
+        found.claims.iter().map(|claim| claim.holds).collect()
+    }
 
     #[test]
     fn nothing_is_judged_by_a_load_that_was_late() {
-        let holding = || vec![Claim::at_most("load", 1.0, 2.0, "x offered")];
-        let late = Late::default();
-        let mut claims = holding();
-        late.unjudge(&mut claims);
-        assert!(claims[0].holds);
-        late.clone().add("with: caller was late".to_owned());
-        late.unjudge(&mut claims);
-        assert!(!claims[0].holds);
+        let mut found = found(Vec::new());
+        Late::default().unjudge(&mut found);
+        assert_eq!(hold(&found), [true, true]);
+        late("error").unjudge(&mut found);
+        assert_eq!(hold(&found), [false, false]);
         assert_eq!(
-            claims[0].measured,
+            found.claims[0].measured,
             "1.000 x offered; not judged: the machine was too slow"
         );
+        assert_eq!(found.notes[0], "Late: error, caller: 1 % were late.");
+    }
+
+    #[test]
+    fn of_several_storms_those_are_judged_whose_loads_were_in_time() {
+        let scene = |at: usize| Scene {
+            name: String::new(),
+            title: String::new(),
+            runs: at..at + 1,
+            claims: at..at + 1,
+        };
+        let mut found = found(vec![scene(0), scene(1)]);
+        late("error").unjudge(&mut found);
+        assert_eq!(hold(&found), [true, false]);
     }
 
     #[test]

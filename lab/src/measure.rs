@@ -28,10 +28,10 @@ impl Clock {
     pub fn count(self, slot: f64, events: impl Iterator<Item = (u64, f64)>) -> Series {
         let slots = (self.length / slot).ceil() as usize;
         let mut counts = vec![0.0; slots];
+        // In whole microseconds: 0.15 s are two slots of 0.05 s and a rest, as fractions.
+        let micros = (slot * 1e6).round() as u64;
         for (t, weight) in events {
-            let at = t
-                .checked_sub(self.start)
-                .map(|since| since as f64 / 1e6 / slot);
+            let at = t.checked_sub(self.start).map(|since| since / micros);
             if let Some(count) = at.and_then(|at| counts.get_mut(at as usize)) {
                 *count += weight;
             }
@@ -250,6 +250,16 @@ mod tests {
         assert_eq!(goodput.reaches(0.95, &offered, 1, 2), Some(4));
         assert_eq!(goodput.reaches(0.95, &offered, 0, 3), None);
         assert_eq!(goodput.reaches(0.95, &offered, 5, 2), None);
+    }
+
+    #[test]
+    fn every_slot_of_the_service_is_one_of_the_series() {
+        let clock = Clock {
+            start: 3_000_000,
+            length: 10.0,
+        };
+        let slots = (0..200).map(|slot| (clock.start + slot * 50_000, 1.0));
+        assert_eq!(clock.count(0.05, slots), Series(vec![1.0; 200]));
     }
 
     #[test]

@@ -124,8 +124,7 @@ impl Scenario {
             )],
             ..Found::default()
         });
-        late.unjudge(&mut found.claims);
-        found.notes.extend(late.told());
+        late.unjudge(&mut found);
         Findings {
             name: self.name.to_owned(),
             title: self.title.to_owned(),

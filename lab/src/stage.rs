@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
 
     /// Starts any load of the storm client in a workload.
     pub fn load(&self, workload: &str, arguments: &str) -> Load {
-        let who = format!("{}: {workload}", self.run);
+        let who = (self.run, workload);
         self.within(workload, |place| {
             Load::start(arguments, place, who, self.late)
         })

@@ -13,7 +13,7 @@ mod paper;
 mod series;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fs;
 use std::path::Path;

@@ -9,11 +9,12 @@ const BLUE: &str = "#2f81f7";
 /// Panels in a row.
 const ROW: usize = 3;
 const HEIGHT: f64 = 110.0;
-/// Of a panel with its heading and numbers.
-const WHOLE: f64 = HEIGHT + 78.0;
+/// Of what is around a panel besides its heading: its numbers.
+const AROUND: f64 = 48.0;
 const LEFT: f64 = 52.0;
-/// Letters of a heading in a line.
-const HEADING: usize = 34;
+/// Letters of a heading in a line, and the height of one.
+const HEADING: usize = 29;
+const LINE: f64 = 15.0;
 
 /// The chart of a sweep. `None` where nothing was measured.
 pub fn chart(sweep: &Sweep) -> Option<String> {
@@ -28,14 +29,22 @@ pub fn chart(sweep: &Sweep) -> Option<String> {
     };
     paper.words((LEFT, 24.0), Anchor::Start, Words::Title, GREY, &title);
     let wide = WIDTH / ROW as f64;
+    let lines = measures.iter().map(|name| wrapped(name, HEADING).len());
+    let head = lines.max().unwrap_or(1) as f64 * LINE;
+    let whole = HEIGHT + AROUND + head;
     for (at, name) in measures.iter().enumerate() {
-        let corner = ((at % ROW) as f64 * wide, 40.0 + (at / ROW) as f64 * WHOLE);
+        let corner = ((at % ROW) as f64 * wide, 40.0 + (at / ROW) as f64 * whole);
         let points: Vec<_> = sweep
             .points
             .iter()
             .map(|(value, _)| (*value, figure(sweep, *value, name)))
             .collect();
-        panel(&mut paper, corner, wide, name, &points, sweep.chosen);
+        for (at, line) in wrapped(name, HEADING).iter().enumerate() {
+            let at = (corner.0 + LEFT, corner.1 + 12.0 + LINE * at as f64);
+            paper.words(at, Anchor::Start, Words::Heading, GREY, line);
+        }
+        let corner = (corner.0, corner.1 + head + 8.0);
+        panel(&mut paper, corner, wide, &points, sweep.chosen);
     }
     let rows = measures.len().div_ceil(ROW);
     let description = format!(
@@ -43,7 +52,7 @@ pub fn chart(sweep: &Sweep) -> Option<String> {
         sweep.key,
         number(sweep.chosen)
     );
-    Some(paper.document(46.0 + rows as f64 * WHOLE, &description))
+    Some(paper.document(46.0 + rows as f64 * whole, &description))
 }
 
 /// The names of the measures, in order.
@@ -68,18 +77,12 @@ pub fn figure(sweep: &Sweep, value: f64, measure: &str) -> Option<f64> {
 /// distances, which their numbers say.
 fn panel(
     paper: &mut Paper,
-    (x, y): (f64, f64),
+    (x, top): (f64, f64),
     wide: f64,
-    name: &str,
     points: &[(f64, Option<f64>)],
     chosen: f64,
 ) {
     let (left, right) = (x + LEFT, x + wide - 16.0);
-    for (at, line) in wrapped(name, HEADING).iter().take(2).enumerate() {
-        let at = (left, y + 12.0 + 15.0 * at as f64);
-        paper.words(at, Anchor::Start, Words::Heading, GREY, line);
-    }
-    let top = y + 38.0;
     let axis = Axis {
         top: axis::top(points.iter().filter_map(|point| point.1)) * 1.1,
         zero: top + HEIGHT,

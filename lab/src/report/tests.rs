@@ -405,6 +405,19 @@ fn a_sweep_is_a_table_and_a_chart_with_the_chosen_value() {
     let words = words_of(&svg);
     assert_eq!(words.iter().filter(|word| *word == "chosen").count(), 2);
     assert_apart(&svg);
+    // A heading is never cut, however long.
+    let mut long = sweep();
+    for (_, measured) in &mut long.points {
+        let name = "until goodput is back after 60 s of outage, 50 nodes, worst seed, of what is possible, s";
+        measured.extend([("x".to_owned(), 1.0), (name.to_owned(), 2.0)]);
+    }
+    let svg = sweep::chart(&long).expect("a chart");
+    assert!(
+        words_of(&svg)
+            .iter()
+            .any(|line| line.ends_with("possible, s"))
+    );
+    assert_apart(&svg);
 }
 
 #[test]

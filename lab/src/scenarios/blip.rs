@@ -1,8 +1,8 @@
 //! The service stalls for a moment; its callers keep it down.
 
 use super::stalled::Stalled;
-use super::usual::governed;
-use crate::findings::Claim;
+use super::usual::{governed, percent};
+use crate::findings::{Claim, Key};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
 use crate::stage::Governor;
@@ -58,6 +58,11 @@ fn play(play: &Play<'_>) -> Found {
             ),
             Claim::at_most("with: first tries refused before the stall", harm, 0.0, ""),
         ],
+        key: Some(Key {
+            what: format!("goodput {after} s after the stall, of offered"),
+            without: percent(without.share(end - 5, end)),
+            with: percent(with.share(end - 5, end)),
+        }),
         runs: vec![without.run(), with.run()],
         ..Found::default()
     }

@@ -1,7 +1,7 @@
 //! The service dies and comes back cold, into the storm of those who waited for it.
 
-use super::usual::{PORT, RETRIES, governed};
-use crate::findings::Claim;
+use super::usual::{PORT, RETRIES, governed, percent};
+use crate::findings::{Claim, Key};
 use crate::measure::{Clock, Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
 use crate::stage::{ENDS_WITHIN, Governor};
@@ -65,6 +65,11 @@ fn play(play: &Play<'_>) -> Found {
                 "of offered",
             ),
         ],
+        key: Some(Key {
+            what: "goodput at the end, of offered".to_owned(),
+            without: percent(without.share(end - 5, end)),
+            with: percent(with.share(end - 5, end)),
+        }),
         runs: vec![without.run(), with.run()],
         ..Found::default()
     }

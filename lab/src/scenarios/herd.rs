@@ -1,6 +1,6 @@
 //! Ten thousand wait, fail at one moment, and try again at one moment.
 
-use super::usual::{NO_BREAKER, PORT, governed};
+use super::usual::{NO_BREAKER, PORT, governed, percent};
 use crate::findings::{Claim, Key, Table};
 use crate::measure::Taken;
 use crate::scenario::{Found, Length, Play, Scenario};
@@ -93,7 +93,6 @@ fn play(play: &Play<'_>) -> Found {
         let governor = Governor::With(&no_breaker);
         runs.push(storm(play, governor, "with, breaker off", herd));
     }
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let claims = runs.iter().map(|run| {
         let what = format!("{}: the fullest 50 ms from the failure on", run.taken.name);
         match run.taken.samples.is_empty() {

@@ -69,6 +69,7 @@ fn play(play: &Play<'_>) -> Found {
             .filter_map(|slot| slot.arrived.get(name))
             .sum::<u64>()
     };
+    let broken = |told: &Told| noisy(told, "broken-1") + noisy(told, "broken-2");
     let row = |name: &str| {
         vec![
             format!("requests of {name} at its service"),
@@ -102,8 +103,7 @@ fn play(play: &Play<'_>) -> Found {
             Claim::at_most("with: operations of healthy workloads lost", lost, 1.0, "%"),
             Claim::at_most(
                 "with: requests of the two that fail half of the time, compared with those without",
-                (noisy(&with, "broken-1") + noisy(&with, "broken-2")) as f64
-                    / (noisy(&without, "broken-1") + noisy(&without, "broken-2")) as f64,
+                broken(&with) as f64 / broken(&without) as f64,
                 0.8,
                 "x",
             ),
@@ -114,9 +114,9 @@ fn play(play: &Play<'_>) -> Found {
             [lost_row, worst_row, row("broken-1"), row("broken-2")],
         )],
         key: Some(Key {
-            what: "operations of healthy workloads lost".to_owned(),
-            without: format!("{:.2} %", without.lost().0),
-            with: format!("{lost:.2} %"),
+            what: "operations of healthy workloads lost, requests of broken ones".to_owned(),
+            without: format!("{:.2} %, {}", without.lost().0, broken(&without)),
+            with: format!("{lost:.2} %, {}", broken(&with)),
         }),
         ..Found::default()
     }

@@ -1,7 +1,7 @@
 //! More is offered than the service can do, and callers retry at once.
 
 use super::usual::{NO_BREAKER, PORT, governed};
-use crate::findings::Claim;
+use crate::findings::{Claim, Key};
 use crate::measure::Taken;
 use crate::scenario::{Found, Play, Scenario};
 use crate::stage::{ENDS_WITHIN, Governor};
@@ -75,12 +75,22 @@ fn play(play: &Play<'_>) -> Found {
             ),
         ]);
     }
+    let told = |taken: &Taken| {
+        let (goodput, worst) = (100.0 * goodput(taken), worst(taken));
+        format!("{goodput:.0} % of capacity, {worst:.1} x")
+    };
+    let key = Key {
+        what: format!("goodput from {SETTLED} s on, load in the worst second"),
+        without: told(&without),
+        with: told(&with),
+    };
     Found {
         story: format!(
             "A service that answers {CAPACITY} requests a second from one queue is asked for {OFFERED} a second, \
              each on a connection of its own. Callers wait 1 s and try again at once, three times."
         ),
         claims,
+        key: Some(key),
         runs: [without, with, off].iter().map(Taken::run).collect(),
         ..Found::default()
     }

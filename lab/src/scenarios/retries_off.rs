@@ -3,7 +3,7 @@
 use governor_tests::service::Service;
 
 use super::usual::{PORT, RETRIES, governed};
-use crate::findings::Claim;
+use crate::findings::{Claim, Key};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
 use crate::stage::{ENDS_WITHIN, Governor, Stage};
@@ -104,6 +104,17 @@ fn play(play: &Play<'_>) -> Found {
                 "of offered",
             ),
         ],
+        key: Some(Key {
+            what: "load when retries are off, of first tries".to_owned(),
+            without: format!(
+                "{:.1} x",
+                without.load().mean(off + 1, restore) / without.offered().mean(off + 1, restore)
+            ),
+            with: format!(
+                "{:.2} x",
+                load.mean(off + 1, restore) / offered.mean(off + 1, restore)
+            ),
+        }),
         runs: vec![without.run(), with.run()],
         ..Found::default()
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::usual::SERVICE;
-use crate::findings::Claim;
+use crate::findings::{Claim, Key};
 use crate::measure::{Series, Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
 use crate::stage::{Governor, policy};
@@ -110,6 +110,11 @@ fn play(play: &Play<'_>) -> Found {
                 "of offered",
             ),
         ],
+        key: Some(Key {
+            what: "worst second at the database".to_owned(),
+            without: format!("{:.1} x normal", worst(&without)),
+            with: format!("{:.2} x", worst(&with)),
+        }),
         runs: vec![without.taken.run(), with.taken.run()],
         notes: vec!["Load and capacity in the chart are the database's.".to_owned()],
         ..Found::default()

@@ -14,6 +14,11 @@ pub const NO_BREAKER: &str = "circuitBreaker: {mode: Disabled}";
 /// Of a policy: nothing but the budget and the rules for single retries.
 pub const BUDGET_ALONE: &str = "circuitBreaker: {mode: Disabled}, concurrency: {mode: Disabled}";
 
+/// A share as people read it.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
 /// The policy for it: `spec` is what else it says, see [`policy`].
 pub fn governed(spec: &str) -> String {
     policy(&[SERVICE], spec)

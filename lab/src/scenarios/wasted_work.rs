@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use governor_tests::storm::report::Outcome;
 
 use super::stalled::Stalled;
-use super::usual::governed;
+use super::usual::{governed, percent};
 use crate::findings::{Claim, Key, Table};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
@@ -85,7 +85,7 @@ fn play(play: &Play<'_>) -> Found {
         runs.push(storm(play, governor, "with, deadline alone", length));
     }
     let work: Vec<_> = runs.iter().map(Work::of).collect();
-    let percent = |work: &Work| format!("{:.1} %", 100.0 * work.share());
+    let percent = |work: &Work| percent(work.share());
     let late = |taken: &Taken| {
         let last = taken.samples.last();
         let denied = last.and_then(|it| it.destination("service")?["denied"]["deadline"].as_u64());

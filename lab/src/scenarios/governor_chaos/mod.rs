@@ -4,7 +4,7 @@ mod events;
 mod measure;
 
 use super::usual::{RETRIES, SERVICE};
-use crate::findings::{Claim, Scene};
+use crate::findings::{Claim, Key, Scene};
 use crate::measure::beside;
 use crate::scenario::{Found, Length, Play, Scenario};
 use crate::stage::{ENDS_WITHIN, Governor};
@@ -113,6 +113,7 @@ fn play(play: &Play<'_>) -> Found {
     let mut runs = Vec::new();
     let mut notes = Vec::new();
     let mut scenes = Vec::new();
+    let mut as_well = Vec::new();
     for kind in storms(play.length) {
         let name = kind.name;
         let (calm, chaos) = beside(
@@ -127,6 +128,11 @@ fn play(play: &Play<'_>) -> Found {
             },
             || storm(play, *kind, times, &format!("{name}, chaos"), &Events::All),
         );
+        let ratio = chaos.well() / calm.well();
+        // Of a stall nothing ends well.
+        if ratio.is_finite() {
+            as_well.push(format!("{name} {ratio:.2} x"));
+        }
         let judged = judge(*kind, &calm, &chaos);
         scenes.push(Scene {
             name: name.to_owned(),
@@ -154,6 +160,12 @@ fn play(play: &Play<'_>) -> Found {
         claims,
         runs,
         scenes,
+        key: Some(Key {
+            what: "operations that ended well until the stop, relative to an undisturbed governor"
+                .to_owned(),
+            without: String::new(),
+            with: as_well.join(", "),
+        }),
         notes: notes
             .into_iter()
             .chain([
