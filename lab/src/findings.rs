@@ -39,6 +39,11 @@ impl Findings {
         self.claims.iter().all(|claim| claim.holds)
     }
 
+    /// Whether every claim was judged, see [`Claim::judged`].
+    pub fn is_judged(&self) -> bool {
+        self.claims.iter().all(|claim| claim.judged)
+    }
+
     /// What one picture can show: each scene for itself.
     pub fn pictures(&self) -> Vec<Self> {
         let scene = |scene: &Scene| Self {
@@ -109,6 +114,8 @@ pub struct Claim {
     pub wanted: String,
     /// Whether it holds.
     pub holds: bool,
+    /// Whether the figure says anything: not where the load was late. What is not judged does not hold.
+    pub judged: bool,
 }
 
 impl Claim {
@@ -146,16 +153,17 @@ impl Claim {
             measured: measured.into(),
             wanted: wanted.into(),
             holds,
+            judged: true,
         }
     }
 
     /// Its figure says nothing: the load that it was measured with was late.
     pub fn unjudge(&mut self) {
-        const WHY: &str = "; not judged: the machine was too slow";
-        self.holds = false;
-        if !self.measured.ends_with(WHY) {
-            self.measured.push_str(WHY);
+        if self.judged {
+            self.measured
+                .push_str("; not judged: the machine was too slow");
         }
+        (self.holds, self.judged) = (false, false);
     }
 
     fn new(what: impl Into<String>, figure: f64, unit: &str, wanted: String, holds: bool) -> Self {

@@ -123,6 +123,7 @@ fn section(page: &mut Page, found: &Findings, about: &About) {
             measured,
             wanted,
             holds,
+            ..
         } in &found.claims
         {
             let holds = if *holds { "holds" } else { "**FAILS**" };

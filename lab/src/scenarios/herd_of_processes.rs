@@ -192,6 +192,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, budget: &str, time
         stage.until(times.back());
         service.order(&format!("status 503 {UNWELL}"));
         stage.mark(times.dies, times.back(), "dead");
+        stage.mark(times.back(), times.back(), &format!("{UNWELL} % errors"));
         stage.until(length);
         let slots = service.slots();
         let tries = crowds
