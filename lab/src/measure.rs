@@ -209,12 +209,20 @@ pub fn beside<T: Send, U>(one: impl FnOnce() -> T + Send, other: impl FnOnce() -
     })
 }
 
-/// What was denied between two samples, at the second of them.
+/// What was denied between two samples, evenly: where the daemon was away there are seconds of it.
 fn denials(samples: &[Sample]) -> impl Iterator<Item = (u64, f64)> {
-    samples.windows(2).map(|pair| {
+    samples.windows(2).flat_map(|pair| {
         let denied = pair[1].denied().saturating_sub(pair[0].denied());
-        (pair[1].t, denied as f64)
+        spread((pair[0].t, pair[1].t), denied as f64)
     })
+}
+
+/// A number of events of some time, as parts of a tenth of a second.
+fn spread((from, to): (u64, u64), events: f64) -> impl Iterator<Item = (u64, f64)> {
+    const PART: u64 = 100_000;
+    let parts = (to.saturating_sub(from) / PART).max(1);
+    let end = move |part: u64| from + to.saturating_sub(from) * part / parts;
+    (1..=parts).map(move |part| (end(part), events / parts as f64))
 }
 
 /// What the last sample of each slot says; `nothing` where there is none.
@@ -260,6 +268,21 @@ mod tests {
         };
         let slots = (0..200).map(|slot| (clock.start + slot * 50_000, 1.0));
         assert_eq!(clock.count(0.05, slots), Series(vec![1.0; 200]));
+    }
+
+    #[test]
+    fn what_was_counted_late_is_spread_over_the_time_it_is_of() {
+        let parts: Vec<_> = spread((1_000_000, 1_400_000), 8.0).collect();
+        assert_eq!(
+            parts,
+            [
+                (1_100_000, 2.0),
+                (1_200_000, 2.0),
+                (1_300_000, 2.0),
+                (1_400_000, 2.0)
+            ]
+        );
+        assert_eq!(spread((5, 6), 3.0).collect::<Vec<_>>(), [(6, 3.0)]);
     }
 
     #[test]
