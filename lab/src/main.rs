@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use governor_lab::peers::{self, proxy::PROGRAMS};
 use governor_lab::progress::Progress;
-use governor_lab::report::{self, About};
+use governor_lab::report::{self, About, Program};
 use governor_lab::scenario::{Length, Scenario};
 use governor_lab::stage::STOP;
 
@@ -66,13 +66,13 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         (_, true) => Length::Full,
         _ => Length::Usual,
     };
-    let all = match &cli.peers {
+    let (program, all) = match &cli.peers {
         Some(programs) => {
             // Set once, here.
             let _ = PROGRAMS.set(programs.clone());
-            peers::ALL
+            (Program::Peers, peers::ALL)
         }
-        None => Scenario::ALL,
+        None => (Program::Lab, Scenario::ALL),
     };
     let chosen: Vec<_> = all
         .iter()
@@ -98,7 +98,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         progress.say(&found);
         findings.push(found);
         // After each: a lab that is stopped has shown something.
-        report::write(&cli.out, &findings, &About::this_run(length))?;
+        report::write(&cli.out, &findings, &About::this_run(program, length))?;
     }
     println!("report: {}", cli.out.join("report.md").display());
     Ok(if findings.iter().all(|it| it.hold()) {

@@ -7,10 +7,22 @@ use std::{fs, thread};
 
 use serde::Serialize;
 
+/// What was played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Program {
+    /// The scenarios.
+    Lab,
+    /// The comparison with proxies.
+    Peers,
+}
+
 /// Where, when and of what.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct About {
+    /// What was played.
+    pub program: Program,
     /// When the report was written, UTC: `2026-11-30T06:15:02Z`.
     pub date: String,
     /// `fast`, `usual` or `full`.
@@ -25,14 +37,33 @@ pub struct About {
 
 impl About {
     /// This run, on this machine.
-    pub fn this_run(length: impl Display) -> Self {
+    pub fn this_run(program: Program, length: impl Display) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease");
         Self {
+            program,
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             length: length.to_string(),
             machine: machine(),
             kernel: release.map_or_else(|_| UNKNOWN.to_owned(), |it| it.trim().to_owned()),
             version: version(),
+        }
+    }
+
+    /// The command line that plays all of it again.
+    pub fn again(&self) -> String {
+        match (self.program, self.length.as_str()) {
+            (Program::Lab, "full") => "cargo xtask lab --full".to_owned(),
+            (Program::Lab, _) => "cargo xtask lab".to_owned(),
+            (Program::Peers, "fast") => "cargo xtask bench peers --quick".to_owned(),
+            (Program::Peers, _) => "cargo xtask bench peers".to_owned(),
+        }
+    }
+
+    /// The one that plays this scenario: of the comparison, all of it.
+    pub fn again_one(&self, name: &str) -> String {
+        match self.program {
+            Program::Lab => format!("{} {name}", self.again()),
+            Program::Peers => self.again(),
         }
     }
 }

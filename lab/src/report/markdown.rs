@@ -2,7 +2,7 @@
 
 use super::figures::{Figures, key};
 use super::number::{duration, number, percent};
-use super::{About, chart, chart_name, sweep, sweep_name};
+use super::{About, Program, chart, chart_name, sweep, sweep_name};
 use crate::findings::{Claim, Findings, Sweep, Table};
 
 /// The whole of it.
@@ -85,17 +85,16 @@ fn measured_on(page: &mut Page, findings: &[Findings], about: &About) {
         about.length,
         duration(took)
     ));
-    let all = format!("cargo xtask lab{}", flag(about));
-    page.line(&format!("- again: `{all}`; one scenario: `{all} NAME`"));
+    page.line(&match about.program {
+        Program::Lab => format!(
+            "- again: `{}`; one scenario: `{}`",
+            about.again(),
+            about.again_one("NAME")
+        ),
+        Program::Peers => format!("- again: `{}`", about.again()),
+    });
     page.line("- all of it for programs: [report.json](report.json)");
     page.line("");
-}
-
-fn flag(about: &About) -> &'static str {
-    match about.length.as_str() {
-        "full" => " --full",
-        _ => "",
-    }
 }
 
 fn section(page: &mut Page, found: &Findings, about: &About) {
@@ -150,7 +149,7 @@ fn section(page: &mut Page, found: &Findings, about: &About) {
     for note in &found.notes {
         page.line(&format!("- {note}"));
     }
-    let again = format!("cargo xtask lab {}{}", found.name, flag(about));
+    let again = about.again_one(&found.name);
     page.line(&format!(
         "- took {}; again: `{again}`",
         duration(found.took)

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::findings::{Findings, Sweep};
 
-pub use about::About;
+pub use about::{About, Program};
 pub use number::duration;
 
 /// Writes the report into `dir`, which is made where it is missing.

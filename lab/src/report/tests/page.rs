@@ -148,3 +148,16 @@ fn the_report_is_written_whole() {
     }
     fs::remove_dir_all(&dir).expect("removed");
 }
+
+#[test]
+fn a_report_says_how_to_get_it_again() {
+    let lab = markdown::report(&[blip()], &about());
+    assert!(lab.contains("`cargo xtask lab blip-5s`"), "{lab}");
+    let peers = About::this_run(Program::Peers, "usual");
+    let peers = markdown::report(&[blip()], &peers);
+    assert!(
+        peers.contains("again: `cargo xtask bench peers`"),
+        "{peers}"
+    );
+    assert!(!peers.contains("xtask lab"));
+}
