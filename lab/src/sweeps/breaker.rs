@@ -1,12 +1,11 @@
 //! The circuit breaker.
 
 use governor_tests::sim::Law;
-use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random};
+use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random, World, poisson};
 
-use super::scenes::{STALL, STALLED_NODES, back, named, nodes, one_alive, possible, refusing};
-use super::trial::Over::{Mean, Worst};
+use super::scenes::{STALL, STALLED_NODES, alike, back, named, one_alive, possible, refusing};
 use super::trial::Wanted::{Less, More};
-use super::trial::{Measure, Scene, Trial};
+use super::trial::{Scene, Trial, mean, worst};
 
 /// Its defaults.
 pub const ALL: &[Trial] = &[
@@ -24,7 +23,7 @@ pub const ALL: &[Trial] = &[
         chosen: 2.0,
         values: &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0],
         set: |p, seconds| p.silence_for = (seconds * 1e3) as u64,
-        scenes: &[&TENTH_ALIVE, &OUTAGE, &STALL],
+        scenes: &[&TENTH_ALIVE, &REFUSED_PORT, &OUTAGE, &STALL],
     },
     Trial {
         key: "circuitBreaker.consecutiveFailures",
@@ -96,159 +95,132 @@ pub const ALL: &[Trial] = &[
 ];
 
 /// Everything is refused for 90 s.
-const OUTAGE: Scene = Scene {
-    world: |random| named("outage", random),
-    law: Law::Governor,
-    measures: &[
-        Measure {
-            name: "attempts into a dead service in its first 10 s, of offered",
-            wanted: Less(0.1),
-            over: Mean,
-            of: |report| report.all.amplification(20..30),
-        },
-        Measure {
-            name: "until goodput is back after 90 s of outage, worst seed, s",
-            wanted: Less(6.0),
-            over: Worst,
-            of: |report| back(report, 110),
-        },
+const OUTAGE: Scene = Scene::of(
+    |random| named("outage", random),
+    &[
+        mean(
+            "attempts into a dead service in its first 10 s, of offered",
+            Less(0.1),
+            |report| report.all.amplification(20..30),
+        ),
+        worst(
+            "until goodput is back after 90 s of outage, worst seed, s",
+            Less(6.0),
+            |report| back(report, 110),
+        ),
     ],
-};
+);
 
-/// The same for 50 nodes whose callers retry.
-const NODES_OUTAGE: Scene = Scene {
-    world: |random| {
-        nodes(
-            random,
-            50,
-            10.0,
-            110,
-            vec![refusing(20.0, 80.0)],
-            Caller::retrying(Jitter::Full),
-        )
+/// A port refuses, callers try four times, 50 ms apart, and none says so: 100 tries a second before
+/// and after. At most 250 may reach it in 5 s; the real one is in the test of refused storms.
+const REFUSED_PORT: Scene = Scene::of(
+    |random| {
+        let mut arrivals = poisson(random, 100.0, 0.0, 20.0);
+        arrivals.extend(poisson(random, 25.0, 20.0, 30.0));
+        let caller = Caller {
+            delay: 0.05,
+            ..Caller::retrying(Jitter::None)
+        };
+        World::single(30, arrivals, vec![refusing(20.0, f64::INFINITY)], caller)
     },
-    law: Law::Governor,
-    measures: &[
-        Measure {
-            name: "attempts into a dead service in its first 10 s, 50 nodes, of offered",
-            wanted: Less(0.1),
-            over: Mean,
-            of: |report| report.all.amplification(20..30),
-        },
-        Measure {
-            name: "attempts into a dead service, 50 nodes, of offered",
-            wanted: Less(0.05),
-            over: Mean,
-            of: |report| report.all.amplification(30..80),
-        },
-        Measure {
-            name: "most attempts in 50 ms into a dead service, 50 nodes",
-            wanted: Less(3.0),
-            over: Mean,
-            of: |report| f64::from(report.peak_slot(25.0, 80.0)),
-        },
-        Measure {
-            name: "until goodput is back after 60 s of outage, 50 nodes, worst seed, s",
-            wanted: Less(6.0),
-            over: Worst,
-            of: |report| back(report, 80),
-        },
+    &[mean(
+        "tries that reach a port in the 5 s after it began to refuse, of 500",
+        Less(50.0),
+        |report| report.all.load[20..25].iter().sum::<u32>().into(),
+    )],
+)
+.under(Law::Guessing);
+
+/// Everything is refused for 60 s, for 50 nodes whose callers retry.
+const NODES_OUTAGE: Scene = Scene::of(
+    |random| alike(50, 10.0, 110).retrying(random, vec![refusing(20.0, 80.0)]),
+    &[
+        mean(
+            "attempts into a dead service in its first 10 s, 50 nodes, of offered",
+            Less(0.1),
+            |report| report.all.amplification(20..30),
+        ),
+        mean(
+            "attempts into a dead service, 50 nodes, of offered",
+            Less(0.05),
+            |report| report.all.amplification(30..80),
+        ),
+        mean(
+            "most attempts in 50 ms into a dead service, 50 nodes",
+            Less(3.0),
+            |report| f64::from(report.peak_slot(25.0, 80.0)),
+        ),
+        worst(
+            "until goodput is back after 60 s of outage, 50 nodes, worst seed, s",
+            Less(6.0),
+            |report| back(report, 80),
+        ),
     ],
-};
+);
 
 /// One backend of five serves.
-const FIFTH_ALIVE: Scene = Scene {
-    world: |random| nodes(random, 5, 4.0, 300, one_alive(4), Caller::PATIENT),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput, 4 of 5 backends refuse, 4/s each, of what is possible",
-        wanted: More(0.1),
-        over: Mean,
-        of: |report| report.all.goodput(25..298) * 5.0,
-    }],
-};
+const FIFTH_ALIVE: Scene = Scene::of(
+    |random| alike(5, 4.0, 300).patient(random, one_alive(4)),
+    &[mean(
+        "goodput, 4 of 5 backends refuse, 4/s each, of what is possible",
+        More(0.1),
+        |report| report.all.goodput(25..298) * 5.0,
+    )],
+);
 
 /// One backend of ten serves.
-const TENTH_ALIVE: Scene = Scene {
-    world: |random| nodes(random, 3, 30.0, 200, one_alive(9), Caller::PATIENT),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput, 9 of 10 backends refuse, 30/s each, of what is possible",
-        wanted: More(0.1),
-        over: Mean,
-        of: |report| report.all.goodput(25..198) * 10.0,
-    }],
-};
+const TENTH_ALIVE: Scene = Scene::of(
+    |random| alike(3, 30.0, 200).patient(random, one_alive(9)),
+    &[mean(
+        "goodput, 9 of 10 backends refuse, 30/s each, of what is possible",
+        More(0.1),
+        |report| report.all.goodput(25..198) * 10.0,
+    )],
+);
 
 /// Everything is refused, and few come.
-const SLOW_OUTAGE: Scene = Scene {
-    world: |random| {
-        nodes(
-            random,
-            5,
-            5.0,
-            60,
-            vec![refusing(20.0, 50.0)],
-            Caller::PATIENT,
-        )
-    },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "attempts into a dead service in its first 10 s, 5/s each, of offered",
-        wanted: Less(0.1),
-        over: Mean,
-        of: |report| report.all.amplification(20..30),
-    }],
-};
+const SLOW_OUTAGE: Scene = Scene::of(
+    |random| alike(5, 5.0, 60).patient(random, vec![refusing(20.0, 50.0)]),
+    &[mean(
+        "attempts into a dead service in its first 10 s, 5/s each, of offered",
+        Less(0.1),
+        |report| report.all.amplification(20..30),
+    )],
+);
 
 /// One backend of two serves.
-const HALF_REFUSED: Scene = Scene {
-    world: |random| named("half-refused", random),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput, 1 of 2 backends refuses, 20/s, of what is possible",
-        wanted: More(0.05),
-        over: Mean,
-        of: |report| possible(report, "half-refused") * 2.0,
-    }],
-};
+const HALF_REFUSED: Scene = Scene::of(
+    |random| named("half-refused", random),
+    &[mean(
+        "goodput, 1 of 2 backends refuses, 20/s, of what is possible",
+        More(0.05),
+        |report| possible(report, "half-refused") * 2.0,
+    )],
+);
 
 /// One backend of three serves workloads that call now and then.
-const SPARSE: Scene = Scene {
-    world: |random| nodes(random, 20, 1.0, 300, one_alive(2), Caller::PATIENT),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput, 2 of 3 backends refuse, 1/s each, of what is possible",
-        wanted: More(0.05),
-        over: Mean,
-        of: |report| report.all.goodput(25..298) * 3.0,
-    }],
-};
+const SPARSE: Scene = Scene::of(
+    |random| alike(20, 1.0, 300).patient(random, one_alive(2)),
+    &[mean(
+        "goodput, 2 of 3 backends refuse, 1/s each, of what is possible",
+        More(0.05),
+        |report| report.all.goodput(25..298) * 3.0,
+    )],
+);
 
 /// The same workloads, and everything is refused.
-const SPARSE_OUTAGE: Scene = Scene {
-    world: |random| {
-        nodes(
-            random,
-            20,
-            1.0,
-            120,
-            vec![refusing(20.0, 100.0)],
-            Caller::retrying(Jitter::Full),
-        )
-    },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "attempts into a dead service in its first 30 s, 1/s each, of offered",
-        wanted: Less(0.15),
-        over: Mean,
-        of: |report| report.all.amplification(20..50),
-    }],
-};
+const SPARSE_OUTAGE: Scene = Scene::of(
+    |random| alike(20, 1.0, 120).retrying(random, vec![refusing(20.0, 100.0)]),
+    &[mean(
+        "attempts into a dead service in its first 30 s, 1/s each, of offered",
+        Less(0.15),
+        |report| report.all.amplification(20..50),
+    )],
+);
 
 /// Back after an outage, but it takes 2 to 4 s for each answer.
-const SLOW_RETURN: Scene = Scene {
-    world: |random| {
+const SLOW_RETURN: Scene = Scene::of(
+    |random| {
         let slow = |time: f64, _, random: &mut Random| match (30.0..60.0).contains(&time) {
             true => random.between(2.0, 4.0),
             false => random.between(0.004, 0.008),
@@ -262,20 +234,18 @@ const SLOW_RETURN: Scene = Scene {
             timeout: [10.0; 2],
             ..Caller::PATIENT
         };
-        nodes(random, 1, 60.0, 70, vec![backend], caller)
+        alike(1, 60.0, 70).called_by(random, vec![backend], caller)
     },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput for 30 s, service back but slow (2 to 4 s), of offered",
-        wanted: More(0.1),
-        over: Mean,
-        of: |report| report.all.goodput(30..60),
-    }],
-};
+    &[mean(
+        "goodput for 30 s, service back but slow (2 to 4 s), of offered",
+        More(0.1),
+        |report| report.all.goodput(30..60),
+    )],
+);
 
 /// Probes hang: their callers wait for 30 s.
-const LOST_PROBES: Scene = Scene {
-    world: |random| {
+const LOST_PROBES: Scene = Scene::of(
+    |random| {
         let backend = Backend::quick().that(|time, _, _| match time {
             20.0..24.0 => Mode::Refuse,
             24.0..40.0 => Mode::Hang,
@@ -285,20 +255,18 @@ const LOST_PROBES: Scene = Scene {
             timeout: [30.0; 2],
             ..Caller::PATIENT
         };
-        nodes(random, 1, 60.0, 80, vec![backend], caller)
+        alike(1, 60.0, 80).called_by(random, vec![backend], caller)
     },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "until goodput is back after a hang, callers wait 30 s, worst seed, s",
-        wanted: Less(6.0),
-        over: Worst,
-        of: |report| back(report, 40),
-    }],
-};
+    &[worst(
+        "until goodput is back after a hang, callers wait 30 s, worst seed, s",
+        Less(6.0),
+        |report| back(report, 40),
+    )],
+);
 
 /// Back after 10 s, cold: 20 % of capacity, all of it 10 s later.
-const COLD_RETURN: Scene = Scene {
-    world: |random| {
+const COLD_RETURN: Scene = Scene::of(
+    |random| {
         let backend = Backend::fifo(|time| match time {
             30.0..40.0 => 200.0 + 80.0 * (time - 30.0),
             _ => 1_000.0,
@@ -307,25 +275,16 @@ const COLD_RETURN: Scene = Scene {
             true => Mode::Refuse,
             false => Mode::Serve,
         });
-        nodes(
-            random,
-            1,
-            800.0,
-            60,
-            vec![backend],
-            Caller::retrying(Jitter::None),
-        )
+        alike(1, 800.0, 60).called_by(random, vec![backend], Caller::retrying(Jitter::None))
     },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput for 28 s after a cold return, of what is possible",
-        wanted: More(0.05),
-        over: Mean,
+    &[mean(
+        "goodput for 28 s after a cold return, of what is possible",
+        More(0.05),
         // 3,750 while it can do less than is asked for, then 800/s.
-        of: |report| {
+        |report| {
             report
                 .all
                 .goodput_of(30..58, (3_750.0 + 20.5 * 800.0) / 28.0)
         },
-    }],
-};
+    )],
+);

@@ -1,13 +1,11 @@
 //! The retry budget: `retryConstraint`.
 
-use governor_tests::sim::Law;
 use governor_tests::sim::scenario::HEALTHY;
 use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Workload, World, poisson};
 
-use super::scenes::{budget_alone, failing, lost, named, neighbours, nodes};
-use super::trial::Over::{Mean, Worst};
+use super::scenes::{alike, budget_alone, failing, lost, named, neighbours};
 use super::trial::Wanted::Less;
-use super::trial::{Measure, Scene, Trial};
+use super::trial::{Scene, Trial, mean, worst};
 
 /// Its defaults.
 pub const ALL: &[Trial] = &[
@@ -51,158 +49,108 @@ pub const ALL: &[Trial] = &[
 ];
 
 /// Every twentieth attempt fails.
-const BLIPS: Scene = Scene {
-    world: |random| {
-        nodes(
-            random,
-            1,
-            100.0,
-            60,
-            vec![failing(0.0, 0.05)],
-            Caller::retrying(Jitter::Full),
-        )
-    },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "operations lost while 5 % of attempts fail, 100/s, %",
-        wanted: Less(0.5),
-        over: Mean,
-        of: |report| lost(report, 10..58),
-    }],
-};
+const BLIPS: Scene = Scene::of(
+    |random| alike(1, 100.0, 60).retrying(random, vec![failing(0.0, 0.05)]),
+    &[mean(
+        "operations lost while 5 % of attempts fail, 100/s, %",
+        Less(0.5),
+        |report| lost(report, 10..58),
+    )],
+);
 
 /// Every twentieth attempt of 20 small workloads fails.
-const SMALL: Scene = Scene {
-    world: |random| {
+const SMALL: Scene = Scene::of(
+    |random| {
         let backends = vec![failing(0.0, 0.05)];
-        neighbours(nodes(
-            random,
-            20,
-            0.5,
-            120,
-            backends,
-            Caller::retrying(Jitter::Full),
-        ))
+        neighbours(alike(20, 0.5, 120).retrying(random, backends))
     },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "operations lost while 5 % fail, 20 workloads of 1 in 2 s, %",
-        wanted: Less(0.5),
-        over: Mean,
-        of: |report| lost(report, 10..118),
-    }],
-};
+    &[mean(
+        "operations lost while 5 % fail, 20 workloads of 1 in 2 s, %",
+        Less(0.5),
+        |report| lost(report, 10..118),
+    )],
+);
 
 /// For three seconds 40 % fail: what was earned before pays for it.
-const UNLUCKY: Scene = Scene {
-    world: |random| {
+const UNLUCKY: Scene = Scene::of(
+    |random| {
         let backend = Backend::quick().that(|time, _, random| {
             match (20.0..23.0).contains(&(time % 30.0)) && random.chance(0.4) {
                 true => Mode::Fail,
                 false => Mode::Serve,
             }
         });
-        nodes(
-            random,
-            1,
-            300.0,
-            90,
-            vec![backend],
-            Caller::retrying(Jitter::Full),
-        )
+        alike(1, 300.0, 90).retrying(random, vec![backend])
     },
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "operations lost in 3 s in which 40 % fail, 300/s, %",
-        wanted: Less(5.0),
-        over: Mean,
+    &[mean(
+        "operations lost in 3 s in which 40 % fail, 300/s, %",
+        Less(5.0),
         // Three times 3 s in 90 s.
-        of: |report| 10.0 * lost(report, 0..90),
-    }],
-};
+        |report| 10.0 * lost(report, 0..90),
+    )],
+);
 
 /// Nothing succeeds any more, and only the budget is there.
-const DOWN: Scene = Scene {
-    world: |random| {
-        nodes(
-            random,
-            1,
-            300.0,
-            60,
-            vec![failing(20.0, 1.0)],
-            Caller::retrying(Jitter::Full),
-        )
-    },
-    law: budget_alone,
-    measures: &[
-        Measure {
-            name: "load in the first 10 s in which all fails, budget alone, x offered",
-            wanted: Less(0.08),
-            over: Mean,
-            of: |report| report.all.amplification(20..30),
-        },
-        Measure {
-            name: "load after 20 s in which all fails, budget alone, x offered",
-            wanted: Less(0.05),
-            over: Mean,
-            of: |report| report.all.amplification(40..58),
-        },
+const DOWN: Scene = Scene::of(
+    |random| alike(1, 300.0, 60).retrying(random, vec![failing(20.0, 1.0)]),
+    &[
+        mean(
+            "load in the first 10 s in which all fails, budget alone, x offered",
+            Less(0.08),
+            |report| report.all.amplification(20..30),
+        ),
+        mean(
+            "load after 20 s in which all fails, budget alone, x offered",
+            Less(0.05),
+            |report| report.all.amplification(40..58),
+        ),
     ],
-};
+)
+.under(budget_alone);
 
 /// 30 % fail.
-const FAILING: Scene = Scene {
-    world: |random| named("failing", random),
-    law: Law::Governor,
-    measures: &[
-        Measure {
-            name: "load while 30 % fail, x offered",
-            wanted: Less(0.1),
-            over: Mean,
-            of: |report| report.all.amplification(22..58),
-        },
-        Measure {
-            name: "operations lost while 30 % fail, %",
-            wanted: Less(25.0),
-            over: Mean,
-            of: |report| lost(report, 22..58),
-        },
+const FAILING: Scene = Scene::of(
+    |random| named("failing", random),
+    &[
+        mean("load while 30 % fail, x offered", Less(0.1), |report| {
+            report.all.amplification(22..58)
+        }),
+        mean("operations lost while 30 % fail, %", Less(25.0), |report| {
+            lost(report, 22..58)
+        }),
     ],
-};
+);
 
 /// 60 % fail, for 50 nodes.
-const NODE_HERD: Scene = Scene {
-    world: |random| named("node-herd", random),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "load in the worst second, 50 nodes, 60 % fail, x offered",
-        wanted: Less(0.2),
-        over: Worst,
-        of: |report| report.all.peak_amplification(20..58),
-    }],
-};
+const NODE_HERD: Scene = Scene::of(
+    |random| named("node-herd", random),
+    &[worst(
+        "load in the worst second, 50 nodes, 60 % fail, x offered",
+        Less(0.2),
+        |report| report.all.peak_amplification(20..58),
+    )],
+);
 
 /// Two workloads always fail, 20 have blips.
-const GREEDY: Scene = Scene {
-    world: |random| named("greedy", random),
-    law: budget_alone,
-    measures: &[Measure {
-        name: "retries of 20 healthy workloads refused beside 2 broken ones, %",
-        wanted: Less(2.0),
-        over: Mean,
-        of: |report| {
+const GREEDY: Scene = Scene::of(
+    |random| named("greedy", random),
+    &[mean(
+        "retries of 20 healthy workloads refused beside 2 broken ones, %",
+        Less(2.0),
+        |report| {
             let healthy = &report.workloads[..HEALTHY];
             let refused = healthy
                 .iter()
                 .map(|series| series.denied_retry_share(30..118));
             100.0 * refused.sum::<f64>() / HEALTHY as f64
         },
-    }],
-};
+    )],
+)
+.under(budget_alone);
 
 /// One workload has bad luck while others retry now and then.
-const NEEDY: Scene = Scene {
-    world: |random| {
+const NEEDY: Scene = Scene::of(
+    |random| {
         let workload = |arrivals, backend| Workload {
             node: 0,
             arrivals,
@@ -218,11 +166,10 @@ const NEEDY: Scene = Scene {
             backends: vec![failing(20.0, 0.4), failing(0.0, 0.005)],
         }
     },
-    law: budget_alone,
-    measures: &[Measure {
-        name: "operations lost by one of two workloads, 40 % of its attempts fail, %",
-        wanted: Less(5.0),
-        over: Mean,
-        of: |report| 100.0 * (1.0 - report.workloads[0].goodput(25..88)),
-    }],
-};
+    &[mean(
+        "operations lost by one of two workloads, 40 % of its attempts fail, %",
+        Less(5.0),
+        |report| 100.0 * (1.0 - report.workloads[0].goodput(25..88)),
+    )],
+)
+.under(budget_alone);

@@ -6,12 +6,13 @@
 //! | [`trial`] | what is tried and measured, and whether the default is on the plateau |
 //! | [`cpus`] | many runs on all CPUs |
 //! | [`scenes`] | what storms are made of, and those that several controls share |
-//! | [`budget`], [`breaker`], [`rest`] | the defaults, by control, and their storms |
+//! | [`budget`], [`retry`], [`breaker`], [`limiter`] | the defaults, by control, and their storms |
 
 pub mod breaker;
 pub mod budget;
 pub mod cpus;
-pub mod rest;
+pub mod limiter;
+pub mod retry;
 pub mod scenes;
 pub mod trial;
 
@@ -19,12 +20,7 @@ pub use trial::Trial;
 
 /// All of them, in the order of CONTRACT.md.
 pub fn all() -> impl Iterator<Item = &'static Trial> {
-    [
-        budget::ALL,
-        rest::RETRY,
-        breaker::ALL,
-        rest::LIMITER_AND_PACING,
-    ]
-    .into_iter()
-    .flatten()
+    [budget::ALL, retry::ALL, breaker::ALL, limiter::ALL]
+        .into_iter()
+        .flatten()
 }

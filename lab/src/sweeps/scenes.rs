@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use governor_core::params::{Params, concurrency};
-use governor_tests::sim::world::{Backend, Caller, Mode, Random, Workload, World, poisson};
+use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random, Workload, World, poisson};
 use governor_tests::sim::{Law, Report, Scenario};
 
-use super::trial::Over::{Mean, Worst};
 use super::trial::Wanted::{Less, More};
-use super::trial::{Measure, Scene};
+use super::trial::{Scene, mean, worst};
 
 /// A scenario of DESIGN.md's tables.
 pub fn named(name: &str, random: &mut Random) -> World {
@@ -35,29 +34,50 @@ pub fn lost(report: &Report, seconds: Range<usize>) -> f64 {
     (100.0 * (1.0 - report.all.goodput(seconds))).max(0.0)
 }
 
-/// Some workloads that are alike, each on a node of its own, at one backend or several.
-pub fn nodes(
-    random: &mut Random,
+/// Some workloads that are alike, each on a node of its own.
+pub struct Alike {
     count: usize,
     rate: f64,
     seconds: usize,
-    backends: Vec<Backend>,
-    caller: Caller,
-) -> World {
-    let workloads = (0..count).map(|node| Workload {
-        node,
-        arrivals: poisson(random, rate, 0.0, seconds as f64),
-        backends: (0..backends.len()).collect(),
-        caller,
-    });
-    World {
+}
+
+/// So many workloads, each with so many calls a second, for so many seconds.
+pub fn alike(count: usize, rate: f64, seconds: usize) -> Alike {
+    Alike {
+        count,
+        rate,
         seconds,
-        workloads: workloads.collect(),
-        backends,
     }
 }
 
-/// As `nodes`, on one node.
+impl Alike {
+    /// At one backend or several, by callers that try once.
+    pub fn patient(self, random: &mut Random, backends: Vec<Backend>) -> World {
+        self.called_by(random, backends, Caller::PATIENT)
+    }
+
+    /// By callers that retry, with full jitter.
+    pub fn retrying(self, random: &mut Random, backends: Vec<Backend>) -> World {
+        self.called_by(random, backends, Caller::retrying(Jitter::Full))
+    }
+
+    /// By others.
+    pub fn called_by(self, random: &mut Random, backends: Vec<Backend>, caller: Caller) -> World {
+        let workloads = (0..self.count).map(|node| Workload {
+            node,
+            arrivals: poisson(random, self.rate, 0.0, self.seconds as f64),
+            backends: (0..backends.len()).collect(),
+            caller,
+        });
+        World {
+            seconds: self.seconds,
+            workloads: workloads.collect(),
+            backends,
+        }
+    }
+}
+
+/// The same, on one node.
 pub fn neighbours(world: World) -> World {
     let workloads = world.workloads.into_iter();
     World {
@@ -106,57 +126,48 @@ pub fn budget_alone(params: Params) -> Law {
 }
 
 /// A stall of 5 s at 80 % load.
-pub const STALL: Scene = Scene {
-    world: |random| named("stall", random),
-    law: Law::Governor,
-    measures: &[
-        Measure {
-            name: "goodput after a stall of 5 s, of what is possible",
-            wanted: More(0.03),
-            over: Mean,
-            of: |report| possible(report, "stall"),
-        },
-        Measure {
-            name: "until goodput is back after a stall of 5 s, worst seed, s",
-            wanted: Less(1.0),
-            over: Worst,
-            of: |report| back(report, 25),
-        },
+pub const STALL: Scene = Scene::of(
+    |random| named("stall", random),
+    &[
+        mean(
+            "goodput after a stall of 5 s, of what is possible",
+            More(0.03),
+            |report| possible(report, "stall"),
+        ),
+        worst(
+            "until goodput is back after a stall of 5 s, worst seed, s",
+            Less(1.0),
+            |report| back(report, 25),
+        ),
     ],
-};
+);
 
 /// The same, 250 nodes.
-pub const STALLED_NODES: Scene = Scene {
-    world: |random| named("many-nodes", random),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput after a stall, 250 nodes, of what is possible",
-        wanted: More(0.03),
-        over: Mean,
-        of: |report| possible(report, "many-nodes"),
-    }],
-};
+pub const STALLED_NODES: Scene = Scene::of(
+    |random| named("many-nodes", random),
+    &[mean(
+        "goodput after a stall, 250 nodes, of what is possible",
+        More(0.03),
+        |report| possible(report, "many-nodes"),
+    )],
+);
 
 /// 1.2x overload.
-pub const OVERLOAD: Scene = Scene {
-    world: |random| named("overload", random),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput in an overload, of capacity",
-        wanted: More(0.03),
-        over: Mean,
-        of: |report| possible(report, "overload"),
-    }],
-};
+pub const OVERLOAD: Scene = Scene::of(
+    |random| named("overload", random),
+    &[mean(
+        "goodput in an overload, of capacity",
+        More(0.03),
+        |report| possible(report, "overload"),
+    )],
+);
 
 /// 60 % of capacity.
-pub const DEGRADED: Scene = Scene {
-    world: |random| named("degraded", random),
-    law: Law::Governor,
-    measures: &[Measure {
-        name: "goodput with 60 % of capacity left, of that",
-        wanted: More(0.03),
-        over: Mean,
-        of: |report| possible(report, "degraded"),
-    }],
-};
+pub const DEGRADED: Scene = Scene::of(
+    |random| named("degraded", random),
+    &[mean(
+        "goodput with 60 % of capacity left, of that",
+        More(0.03),
+        |report| possible(report, "degraded"),
+    )],
+);

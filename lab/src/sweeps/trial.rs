@@ -26,24 +26,54 @@ pub struct Trial {
 
 /// A storm and what is measured in it.
 pub struct Scene {
-    /// Who calls whom.
-    pub world: fn(&mut Random) -> World,
-    /// How the law is applied.
-    pub law: fn(Params) -> Law,
-    /// What is measured.
-    pub measures: &'static [Measure],
+    world: fn(&mut Random) -> World,
+    law: fn(Params) -> Law,
+    measures: &'static [Measure],
+}
+
+impl Scene {
+    /// Played under the real law.
+    pub const fn of(world: fn(&mut Random) -> World, measures: &'static [Measure]) -> Self {
+        Self {
+            world,
+            law: Law::Governor,
+            measures,
+        }
+    }
+
+    /// The same, with the law applied otherwise.
+    pub const fn under(self, law: fn(Params) -> Law) -> Self {
+        Self { law, ..self }
+    }
 }
 
 /// One figure of a storm.
 pub struct Measure {
-    /// What, with its unit.
-    pub name: &'static str,
-    /// Which way is better, and how much worse than the best the default may be.
-    pub wanted: Wanted,
-    /// Of several seeds.
-    pub over: Over,
-    /// The figure of one run.
-    pub of: fn(&Report) -> f64,
+    name: &'static str,
+    wanted: Wanted,
+    over: Over,
+    of: fn(&Report) -> f64,
+}
+
+/// A figure with its unit, mean of several seeds: which way is better, and how much worse than the
+/// best the default may be.
+pub const fn mean(name: &'static str, wanted: Wanted, of: fn(&Report) -> f64) -> Measure {
+    Measure {
+        name,
+        wanted,
+        over: Over::Mean,
+        of,
+    }
+}
+
+/// The same, of the worst seed.
+pub const fn worst(name: &'static str, wanted: Wanted, of: fn(&Report) -> f64) -> Measure {
+    Measure {
+        name,
+        wanted,
+        over: Over::Worst,
+        of,
+    }
 }
 
 /// Which way is better; the default may be so much worse than the best value.
@@ -57,10 +87,8 @@ pub enum Wanted {
 
 /// What is taken of several seeds.
 #[derive(Clone, Copy)]
-pub enum Over {
-    /// The mean.
+enum Over {
     Mean,
-    /// The worst.
     Worst,
 }
 
