@@ -28,6 +28,8 @@ enum Wanted {
     Gone,
     /// All of them do.
     Untouched,
+    /// All of them do from the second on that follows the first answer.
+    SoonUntouched,
 }
 
 /// A workload and the service that it asks.
@@ -37,15 +39,18 @@ struct Case {
     /// What the service does, from some moment on.
     order: &'static str,
     load: &'static str,
+    /// Another load of the same workload, from that moment on.
+    then: Option<&'static str>,
     wanted: Wanted,
 }
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     Case {
         name: "named-400",
         words: "400, operations have a key",
         order: "status 400",
         load: "--rate 10 --codes 400 --retry naive --tries 4 --delay 100ms --idempotency-key",
+        then: None,
         wanted: Wanted::Gone,
     },
     Case {
@@ -53,6 +58,7 @@ const CASES: [Case; 12] = [
         words: "POST, 422, operations have a key",
         order: "status 422",
         load: "--rate 10 --method POST --body 64 --codes 422 --retry exponential --tries 4 --delay 50ms --idempotency-key",
+        then: None,
         wanted: Wanted::Gone,
     },
     Case {
@@ -60,6 +66,7 @@ const CASES: [Case; 12] = [
         words: "400, nothing names operations",
         order: "status 400",
         load: "--rate 10 --codes 400 --retry naive --tries 4 --delay 100ms",
+        then: None,
         wanted: Wanted::Gone,
     },
     Case {
@@ -67,6 +74,7 @@ const CASES: [Case; 12] = [
         words: "POST, 422, nothing names operations",
         order: "status 422",
         load: "--rate 10 --method POST --body 64 --codes 422 --retry exponential --tries 4 --delay 50ms",
+        then: None,
         wanted: Wanted::Gone,
     },
     Case {
@@ -74,6 +82,7 @@ const CASES: [Case; 12] = [
         words: "POST, a fifth is not answered",
         order: "hang 20",
         load: "--rate 30 --method POST --body 64 --retry naive --tries 4 --delay 100ms --answer-timeout 300ms",
+        then: None,
         wanted: Wanted::Gone,
     },
     Case {
@@ -81,6 +90,7 @@ const CASES: [Case; 12] = [
         words: "POST, a fifth is answered 500",
         order: "status 500 20",
         load: "--rate 30 --method POST --body 64 --retry naive --tries 4 --delay 100ms",
+        then: None,
         wanted: Wanted::Gone,
     },
     Case {
@@ -88,6 +98,7 @@ const CASES: [Case; 12] = [
         words: "404, asked again until it is there",
         order: "status 404",
         load: "--rate 5 --codes 404 --retry naive --tries 5 --delay 200ms",
+        then: None,
         wanted: Wanted::Untouched,
     },
     Case {
@@ -95,6 +106,7 @@ const CASES: [Case; 12] = [
         words: "PUT, 409, raced on",
         order: "status 409",
         load: "--rate 5 --method PUT --body 64 --codes 409 --retry naive --tries 5 --delay 100ms",
+        then: None,
         wanted: Wanted::Untouched,
     },
     Case {
@@ -102,6 +114,7 @@ const CASES: [Case; 12] = [
         words: "PUT, 412, raced on",
         order: "status 412",
         load: "--rate 5 --method PUT --body 64 --codes 412 --retry naive --tries 5 --delay 100ms",
+        then: None,
         wanted: Wanted::Untouched,
     },
     Case {
@@ -109,6 +122,7 @@ const CASES: [Case; 12] = [
         words: "POST, 423, waits for the lock",
         order: "status 423",
         load: "--rate 5 --method POST --body 64 --codes 423 --retry naive --tries 5 --delay 200ms",
+        then: None,
         wanted: Wanted::Untouched,
     },
     Case {
@@ -116,13 +130,31 @@ const CASES: [Case; 12] = [
         words: "a health check that gets 405 for life",
         order: "status 405",
         load: "--rate 10 --arrivals even --path /health",
+        then: None,
         wanted: Wanted::Untouched,
+    },
+    Case {
+        name: "mixed-405",
+        words: "the same of a workload whose requests differ",
+        order: "status 405",
+        load: "--rate 10",
+        then: Some("--rate 10 --arrivals even --path /health"),
+        wanted: Wanted::Untouched,
+    },
+    Case {
+        name: "mixed-400",
+        words: "the same, 400 for life",
+        order: "status 400",
+        load: "--rate 10",
+        then: Some("--rate 10 --arrivals even --path /health"),
+        wanted: Wanted::SoonUntouched,
     },
     Case {
         name: "form-422",
         words: "a form that is sent again 2 s after a 422",
         order: "status 422",
         load: "--rate 5 --method POST --body 64 --codes 422 --retry naive --tries 2 --delay 2s",
+        then: None,
         wanted: Wanted::Untouched,
     },
 ];
@@ -156,6 +188,8 @@ struct Came {
     first_refused: usize,
     /// Tries that were not.
     refused: usize,
+    /// From the first to the last of them, seconds.
+    refused_for: f64,
     tries: usize,
     /// Why, as the governor counts it.
     reasons: String,
@@ -199,15 +233,19 @@ fn play(play: &Play<'_>) -> Found {
                 0.0,
                 "",
             )),
+            Wanted::SoonUntouched => claims.push(Claim::at_most(
+                format!("{words}: from the first to the last refusal"),
+                after.refused_for,
+                1.0,
+                "s",
+            )),
         }
     }
-    let first = with
-        .cases
-        .iter()
-        .map(|came| came.first_refused)
-        .sum::<usize>();
+    let others = CASES.iter().zip(&with.cases);
+    let others = others.filter(|(case, _)| case.wanted != Wanted::SoonUntouched);
+    let first: usize = others.map(|(_, came)| came.first_refused).sum();
     claims.push(Claim::at_most(
-        "first tries refused, of all",
+        "first tries refused, of all but the health check that gets 400",
         first as f64,
         0.0,
         "",
@@ -251,10 +289,11 @@ fn play(play: &Play<'_>) -> Found {
             "First tries that are refused, where there are any, are the limiter's (see why): a fifth of the answers is \
              missing, and on a busy machine the latency of the others grows for three ticks of three answers each."
                 .to_owned(),
-            "Where nothing names an operation, equality alone refuses nothing after a final answer: a health check \
-             that gets 405 ten times a second for life, and a caller that tries again after 100 ms, send the same \
-             bytes at the same pace. What names them (an idempotency key, an SDK's invocation, an attempt header) \
-             decides."
+            "Where nothing names an operation, an equal request is refused for a second after an answer about what is \
+             written in it (400, 411, 413, 414, 415, 422, 431). What is sent later comes by itself, as far as anyone \
+             can tell, and is refused no more: so does a poller that gets such an answer for life. After any other 4xx \
+             (a health check that gets 405) only what names the operation decides: an idempotency key, an SDK's \
+             invocation."
                 .to_owned(),
         ],
         ..Found::default()
@@ -272,17 +311,22 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
             })
             .collect();
         stage.begin();
-        let crowds: Vec<_> = CASES
+        let crowd = |case: &Case, port, load, seconds| {
+            let load = format!("{load} --for {seconds}s --connections pool");
+            stage.crowd(case.name, port, &load)
+        };
+        let mut crowds: Vec<_> = CASES
             .iter()
-            .zip(ports)
-            .map(|(case, port)| {
-                let load = format!("{} --for {}s --connections pool", case.load, times.end);
-                stage.crowd(case.name, port, &load)
-            })
+            .zip(ports.clone())
+            .map(|(case, port)| vec![crowd(case, port, case.load, times.end)])
             .collect();
         stage.until(times.from);
-        for (case, service) in CASES.iter().zip(&services) {
+        for ((case, port), service) in CASES.iter().zip(ports).zip(&services) {
             service.order(case.order);
+            if let Some(load) = case.then {
+                let load = crowd(case, port, load, times.end - times.from);
+                crowds[usize::from(port - FIRST_PORT)].push(load);
+            }
         }
         stage.mark(times.from, times.end, "not retryable");
         stage.until(times.end);
@@ -293,8 +337,11 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
         let status = stage.status();
         let mut cases = Vec::new();
         let (mut tries, mut slots) = (Vec::new(), Vec::new());
-        for (crowd, service) in crowds.into_iter().zip(&services) {
-            let own = crowd.finish(ENDS_WITHIN).tries;
+        for (crowds, service) in crowds.into_iter().zip(&services) {
+            let own: Vec<_> = crowds
+                .into_iter()
+                .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries)
+                .collect();
             let told = service.slots();
             let repeats = told.iter().map(|slot| (slot.t, slot.repeats as f64));
             cases.push(Came {
@@ -304,6 +351,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
                     .filter(|each| each.attempt == 1 && refused(each))
                     .count(),
                 refused: own.iter().filter(|each| refused(each)).count(),
+                refused_for: time_of(own.iter().filter(|each| refused(each))),
                 tries: own.len(),
                 reasons: status.as_ref().map_or_else(String::new, |sample| {
                     sample.reasons(&service.address().to_string())
@@ -322,4 +370,11 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, times: Times) -> T
 /// By the governor: the services refuse nobody.
 fn refused(each: &Try) -> bool {
     each.denied || each.outcome == Outcome::Refused
+}
+
+/// From the first to the last, seconds.
+fn time_of<'a>(tries: impl Iterator<Item = &'a Try> + Clone) -> f64 {
+    let times = tries.map(|each| each.t);
+    let first = times.clone().min().unwrap_or(0);
+    times.max().unwrap_or(0).saturating_sub(first) as f64 / 1e6
 }

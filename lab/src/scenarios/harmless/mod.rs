@@ -58,10 +58,6 @@ fn play(play: &Play<'_>) -> Found {
         notes: vec![
             "The chart is that of one workload with bursts and a tenfold growth.".to_owned(),
             with.told(),
-            "Hedges: of two requests one is cancelled when the other is answered. Where that is later than 100 ms after \
-             it was sent, it counts as a caller who gave up, as it would with a timeout of 250 ms. With one answer in \
-             five slow, that and the median latency can wake the limiter."
-                .to_owned(),
         ],
         ..Found::default()
     }

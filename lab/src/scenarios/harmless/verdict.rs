@@ -206,8 +206,7 @@ impl Day {
         let mistaken = self.found(|it| &it["failures"]);
         format!(
             "Tries by load, beside those of the chart: {}. Denied where something failed: {}. Counted as failures \
-             although none were, and without consequence: {} (a hedge that is cancelled later than 100 ms after its \
-             request; a last word on which the server closes first).",
+             although none were, and without consequence: {} (a last word on which the server closes first).",
             loads.join(", "),
             trouble.join("; "),
             mistaken.join(", "),
@@ -234,14 +233,21 @@ impl Day {
 
     /// Loads that lost something where nothing fails, and how much.
     fn failed(&self) -> Vec<String> {
-        let web = ("web", lost(&self.taken.tries));
+        let web = ("web", &self.taken.tries);
         let loads = self
             .tries
             .iter()
-            .map(|(name, tries)| (name.as_str(), lost(tries)));
+            .map(|(name, tries)| (name.as_str(), tries));
         let loads = loads.filter(|(name, _)| !TROUBLED_LOADS.contains(name));
-        let failed = loads.chain([web]).filter(|(_, lost)| *lost > 0);
-        let failed = failed.map(|(name, lost)| format!("{lost} of {name}"));
+        let failed = loads.chain([web]).filter(|(_, tries)| lost(tries) > 0);
+        let failed = failed.map(|(name, tries)| {
+            format!(
+                "{} of {} of {name} ({})",
+                lost(tries),
+                tries.len(),
+                ends(tries)
+            )
+        });
         let others = self
             .others
             .iter()
@@ -292,6 +298,18 @@ fn lost(tries: &[Try]) -> usize {
         .iter()
         .filter(|each| each.outcome != Outcome::Ok)
         .count()
+}
+
+/// How those ended that did not end well, and how many.
+fn ends(tries: &[Try]) -> String {
+    let mut ends = BTreeMap::<String, usize>::new();
+    for each in tries.iter().filter(|each| each.outcome != Outcome::Ok) {
+        *ends.entry(format!("{:?}", each.outcome)).or_default() += 1;
+    }
+    let ends = ends
+        .into_iter()
+        .map(|(end, count)| format!("{count} {end}"));
+    ends.collect::<Vec<_>>().join(", ")
 }
 
 fn named(destination: &Value) -> &str {
