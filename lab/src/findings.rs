@@ -39,11 +39,6 @@ impl Findings {
         self.claims.iter().all(|claim| claim.holds)
     }
 
-    /// Whether every claim was judged, see [`Claim::judged`].
-    pub fn is_judged(&self) -> bool {
-        self.claims.iter().all(|claim| claim.judged)
-    }
-
     /// What one picture can show: each scene for itself.
     pub fn pictures(&self) -> Vec<Self> {
         let scene = |scene: &Scene| Self {
@@ -116,6 +111,8 @@ pub struct Claim {
     pub holds: bool,
     /// Whether the figure says anything: not where the load was late. What is not judged does not hold.
     pub judged: bool,
+    /// Whether the figure is as wanted, judged or not.
+    pub within: bool,
 }
 
 impl Claim {
@@ -154,6 +151,7 @@ impl Claim {
             wanted: wanted.into(),
             holds,
             judged: true,
+            within: holds,
         }
     }
 

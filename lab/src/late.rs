@@ -131,6 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_that_is_not_judged_stays_as_it_was() {
+        let mut found = found(Vec::new());
+        found.claims[1] = Claim::at_most("load", 3.0, 2.0, "x offered");
+        late("error").unjudge(&mut found);
+        let within: Vec<_> = found.claims.iter().map(|claim| claim.within).collect();
+        assert_eq!(
+            (within, hold(&found)),
+            (vec![true, false], vec![false, false])
+        );
+    }
+
+    #[test]
     fn nothing_is_judged_by_a_load_that_was_late() {
         let mut found = found(Vec::new());
         Late::default().unjudge(&mut found);
