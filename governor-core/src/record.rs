@@ -165,9 +165,12 @@ impl Record {
     /// it would be zeroed and copied byte by byte in the kernel programs.
     #[inline(always)]
     pub fn begin(&mut self, endpoint: &EndpointKey) {
-        clear(bytemuck::cast_mut::<Self, [u64; size_of::<Self>() / 8]>(
-            self,
-        ));
+        // The kernel gives it zeroed; a socket that connects again has an old one.
+        if self.connected_at != 0 {
+            clear(bytemuck::cast_mut::<Self, [u64; size_of::<Self>() / 8]>(
+                self,
+            ));
+        }
         let from = bytemuck::cast_ref::<EndpointKey, [u64; size_of::<EndpointKey>() / 8]>(endpoint);
         let to = bytemuck::cast_mut::<EndpointKey, [u64; size_of::<EndpointKey>() / 8]>(
             &mut self.endpoint,

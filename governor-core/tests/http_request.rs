@@ -65,6 +65,14 @@ fn what_is_not_http_1_is_foreign_as_soon_as_that_shows() {
 }
 
 #[test]
+fn a_byte_that_can_not_begin_a_request_is_foreign_at_once_and_no_other() {
+    for byte in 0..=u8::MAX {
+        let foreign = request(&[byte]).0.state == state::FOREIGN;
+        assert_eq!(foreign, !RequestScan::may_begin_with(byte), "{byte:#x}");
+    }
+}
+
+#[test]
 fn every_minor_version_is_http_1() {
     for minor in 0..10 {
         read(format!("GET / HTTP/1.{minor}\r\n\r\n").as_bytes());

@@ -44,15 +44,9 @@ pub fn connect4(ctx: SockAddrContext) -> i32 {
     // SAFETY: the kernel's context. Each field is read by itself, 4 bytes wide:
     // merged loads are refused by the verifier.
     let ip = unsafe { core::ptr::read_volatile(&raw const (*sa).user_ip4) };
-    let mut address = [0; 16];
-    address[10] = 0xff;
-    address[11] = 0xff;
-    let [a, b, c, d] = ip.to_ne_bytes();
-    address[12] = a;
-    address[13] = b;
-    address[14] = c;
-    address[15] = d;
-    connect(sa, address)
+    // By words: the look-ups would wait for single bytes to be put together.
+    let words = [0, 0, u32::from_ne_bytes([0, 0, 0xff, 0xff]), ip];
+    connect(sa, bytemuck::cast::<[u32; 4], Address>(words))
 }
 
 /// An IPv6 connect, IPv4-mapped addresses included.
@@ -68,9 +62,7 @@ pub fn connect6(ctx: SockAddrContext) -> i32 {
             core::ptr::read_volatile(&raw const (*sa).user_ip6[3]),
         ]
     };
-    // SAFETY: same size, no invalid values.
-    let address = unsafe { core::mem::transmute::<[u32; 4], Address>(words) };
-    connect(sa, address)
+    connect(sa, bytemuck::cast::<[u32; 4], Address>(words))
 }
 
 #[inline(always)]

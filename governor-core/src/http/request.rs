@@ -98,6 +98,12 @@ impl RequestScan {
         ));
     }
 
+    /// Whether a request can begin with this byte: most other protocols do not.
+    #[inline(always)]
+    pub const fn may_begin_with(byte: u8) -> bool {
+        byte.is_ascii_uppercase() || byte as u32 == CR || byte as u32 == LF
+    }
+
     /// How many bytes of it were read.
     #[inline(always)]
     pub const fn head(&self) -> u32 {
