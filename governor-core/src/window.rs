@@ -194,6 +194,21 @@ impl<C: Cell> Window<C> {
         if total < 0 { 0 } else { total as u64 }
     }
 
+    /// What was added in `epoch` alone, so far.
+    #[inline(always)]
+    pub fn within(&self, epoch: u64) -> u64 {
+        let word = Word::unpack(self.word.load());
+        // In another epoch the slot may still hold what was there sixteen ago.
+        if word.epoch != epoch as u32 & EPOCH_MASK {
+            return 0;
+        }
+        let count = match self.slot(word.epoch) {
+            Some(slot) => slot.load() as i32,
+            None => 0,
+        };
+        if count < 0 { 0 } else { count as u64 }
+    }
+
     /// Adds `amount` in `epoch`.
     #[inline(always)]
     pub fn add(&self, epoch: u64, amount: u32) -> bool {

@@ -153,3 +153,47 @@ fn disabled_it_refuses_nothing() {
     );
     assert_eq!(retries(&node, 0, 1_000, at(0)), 1_000);
 }
+
+/// A node of callers that have each succeeded so often in the window before `WINDOW`.
+fn healthy(callers: usize, each: u64) -> Node {
+    let node = Node::new(P, callers);
+    for caller in 0..callers {
+        succeed(&node, caller, each, WINDOW);
+    }
+    node
+}
+
+/// When the first window is over, ms.
+const WINDOW: u64 = 10_000;
+
+/// How many retries are admitted when all callers but the last so many ask in turns.
+fn all_ask(node: &Node, but: usize) -> u32 {
+    let callers = 0..node.callers.len() - but;
+    (0..20)
+        .flat_map(|_| callers.clone())
+        .map(|caller| retries(node, caller, 1, at(WINDOW)))
+        .sum()
+}
+
+#[test]
+fn many_small_workloads_do_not_spend_all_they_have_in_one_tenth() {
+    // Each has earned a retry, all together 20, and there is a reserve of 20.
+    let node = healthy(20, 10);
+    assert_eq!(all_ask(&node, 0), 20 / 10 + 1 + 20 / 8);
+}
+
+#[test]
+fn a_small_workload_alone_spends_a_few_at_once() {
+    assert_eq!(all_ask(&healthy(1, 90), 0), 4);
+    // Half of what little it has.
+    assert_eq!(all_ask(&healthy(1, 40), 0), 2);
+}
+
+#[test]
+fn a_large_workload_has_its_eighth_whatever_others_spend() {
+    let node = healthy(41, 10);
+    succeed(&node, 40, 790, WINDOW);
+    // An even tenth of what all have earned and one more, and an eighth of the reserve.
+    assert_eq!(all_ask(&node, 1), 120 / 10 + 1 + 100 / 8);
+    assert_eq!(retries(&node, 40, 500, at(WINDOW)), 80 / 8);
+}
