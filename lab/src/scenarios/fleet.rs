@@ -15,13 +15,33 @@ use crate::sweeps::cpus;
 pub const SCENARIO: Scenario = Scenario {
     name: "fleet",
     title: "up to 1,000 nodes: what budgets, reserves and probes of each node multiply to",
-    seconds: |length| length.pick(5.0, 90.0, 500.0),
+    seconds: |length| length.pick(5.0, 45.0, 180.0),
     play,
 };
 
-/// Healthy until then; trouble until the second; then as before.
-const TROUBLE: (f64, f64) = (20.0, 60.0);
-const LENGTH: usize = 90;
+/// When there is trouble, seconds; before and after it all is well.
+#[derive(Clone, Copy, PartialEq)]
+struct Times {
+    from: usize,
+    until: usize,
+    length: usize,
+}
+
+/// The usual ones.
+const TIMES: Times = Times {
+    from: 20,
+    until: 60,
+    length: 90,
+};
+/// For 100,000 calls a second: the usual ones would take a quarter of an hour.
+const SHORT: Times = Times {
+    from: 12,
+    until: 32,
+    length: 45,
+};
+
+/// What a call costs the simulator, seconds.
+const COST: f64 = 6e-6;
 /// What the service can do, of what is offered.
 const CAPACITY: f64 = 1.25;
 
@@ -32,6 +52,7 @@ struct Shape {
     pods: usize,
     /// Calls a second of each pod.
     rate: f64,
+    times: Times,
 }
 
 /// Pods that call each second.
@@ -39,24 +60,28 @@ const BUSY: Shape = Shape {
     name: "20 pods x 1/s",
     pods: 20,
     rate: 1.0,
+    times: TIMES,
 };
 /// As many as a node has in large fleets.
 const FULL: Shape = Shape {
     name: "100 pods x 1/s",
     pods: 100,
     rate: 1.0,
+    times: SHORT,
 };
 /// Many pods that call now and then.
 const QUIET: Shape = Shape {
     name: "100 pods x 0.1/s",
     pods: 100,
     rate: 0.1,
+    times: TIMES,
 };
 /// One that calls: a destination that few pods of a node need.
 const THIN: Shape = Shape {
     name: "1 pod x 1/s",
     pods: 1,
     rate: 1.0,
+    times: TIMES,
 };
 
 /// What happens to the service.
@@ -108,6 +133,19 @@ impl Job {
         (self.nodes * self.shape.pods) as f64 * self.shape.rate
     }
 
+    /// How the live line calls it, and about how many seconds it takes.
+    fn act(&self) -> (String, f64) {
+        let storm = match self.storm {
+            Storm::Failing => "60 % fail",
+            Storm::Outage => "outage",
+        };
+        let name = format!(
+            "{} nodes x {}, {storm}, {}",
+            self.nodes, self.shape.name, self.law_name
+        );
+        (name, self.offered() * self.shape.times.length as f64 * COST)
+    }
+
     fn play(&self) -> Figures {
         let mut random = Random::new(1);
         let capacity = CAPACITY * self.offered();
@@ -115,9 +153,9 @@ impl Job {
             Storm::Failing => Backend::quick(),
             Storm::Outage => Backend::fifo(move |_| capacity),
         };
-        let storm = self.storm;
+        let (storm, times) = (self.storm, self.shape.times);
         let backend = backend.that(move |time, _, random| {
-            if !(TROUBLE.0..TROUBLE.1).contains(&time) {
+            if !(times.from..times.until).contains(&(time as usize)) {
                 return Mode::Serve;
             }
             match storm {
@@ -128,12 +166,12 @@ impl Job {
         });
         let workloads = (0..self.nodes * self.shape.pods).map(|pod| Workload {
             node: pod / self.shape.pods,
-            arrivals: poisson(&mut random, self.shape.rate, 0.0, LENGTH as f64),
+            arrivals: poisson(&mut random, self.shape.rate, 0.0, times.length as f64),
             backends: vec![0],
             caller: Caller::retrying(Jitter::Full),
         });
         let world = World {
-            seconds: LENGTH,
+            seconds: times.length,
             workloads: workloads.collect(),
             backends: vec![backend],
         };
@@ -144,10 +182,14 @@ impl Job {
     }
 
     fn figures(&self, report: Report) -> Figures {
-        let (from, until) = (TROUBLE.0 as usize, TROUBLE.1 as usize);
+        let Times {
+            from,
+            until,
+            length,
+        } = self.shape.times;
         let probes = report.governors.probes.iter();
         let probes: u32 = probes.skip(from + 10).take(until - from - 10).sum();
-        let herd = f64::from(report.peak_slot(TROUBLE.1, TROUBLE.1 + 20.0));
+        let herd = f64::from(report.peak_slot(until as f64, length.min(until + 20) as f64));
         let back = report.all.recovery(until, 3);
         Figures {
             mean: report.all.amplification(from..until),
@@ -172,7 +214,7 @@ fn jobs(length: Length) -> Vec<Job> {
         for &nodes in sizes {
             for storm in [Storm::Failing, Storm::Outage] {
                 // Quiet pods' breakers hardly open: what they tell each other changes nothing.
-                let all = storm == Storm::Outage && shape != QUIET;
+                let all = storm == Storm::Outage && shape != QUIET && shape != FULL;
                 let laws = if all { &LAWS[..] } else { &LAWS[..2] };
                 jobs.extend(laws.iter().map(|&(law_name, law)| Job {
                     shape,
@@ -220,12 +262,13 @@ impl Played {
 }
 
 fn play(play: &Play<'_>) -> Found {
-    let act = play
-        .progress
-        .act("in the simulator", (SCENARIO.seconds)(play.length));
-    act.begins();
     let jobs = jobs(play.length);
-    let played = cpus::on_all(&jobs, Job::play);
+    let played = cpus::on_all(&jobs, |job| {
+        let (name, seconds) = job.act();
+        let act = play.progress.act(&name, seconds);
+        act.begins();
+        job.play()
+    });
     let played = Played(
         played
             .into_iter()
@@ -243,8 +286,8 @@ fn play(play: &Play<'_>) -> Found {
             "Up to {most} nodes, each with a governor that knows of no other, the real law in the simulator. All pods \
              call one service, which can do {CAPACITY} times what is offered; callers try again after 100, 200 and \
              400 ms, with full jitter. From {} to {} s either 60 % of answers are errors or every connect is refused. \
-             One seed; with --full also 1,000 nodes x 100 pods x 1/s. Drawn: {most} nodes with {}, the outage.",
-            TROUBLE.0, TROUBLE.1, BUSY.name,
+             One seed; with --full also 1,000 nodes x 100 pods x 1/s, for half as long. Drawn: {most} nodes with {}, the outage.",
+            TIMES.from, TIMES.until, BUSY.name,
         ),
         claims: claims(&played),
         runs: ["without", GOVERNED, CLOSES]
@@ -354,7 +397,10 @@ fn notes(played: &Played) -> Vec<String> {
     for (job, it) in &played.0 {
         if job.storm == Storm::Outage && job.nodes == most && job.shape != QUIET {
             let back = match it.back.is_nan() {
-                true => format!("not back after {} s", LENGTH - TROUBLE.1 as usize),
+                true => {
+                    let times = job.shape.times;
+                    format!("not back after {} s", times.length - times.until)
+                }
                 false => format!("back after {} s", it.back),
             };
             notes.push(format!(
@@ -389,9 +435,9 @@ fn run(played: &Played, nodes: usize, law: &str) -> Option<Run> {
     let line = |counts: &[u32]| -> Vec<f64> {
         let last = counts.last().copied().unwrap_or(0);
         let at = |second| f64::from(counts.get(second).copied().unwrap_or(last));
-        (0..LENGTH).map(at).collect()
+        (0..TIMES.length).map(at).collect()
     };
-    let capacity = |second: usize| match (TROUBLE.0..TROUBLE.1).contains(&(second as f64)) {
+    let capacity = |second: usize| match (TIMES.from..TIMES.until).contains(&second) {
         true => 0.0,
         false => CAPACITY * nodes as f64 * BUSY.pods as f64 * BUSY.rate,
     };
@@ -402,13 +448,13 @@ fn run(played: &Played, nodes: usize, law: &str) -> Option<Run> {
         offered: line(&report.all.first),
         load: line(&report.all.load),
         goodput: line(&report.all.good),
-        capacity: (0..LENGTH).map(capacity).collect(),
+        capacity: (0..TIMES.length).map(capacity).collect(),
         denied: line(&report.all.denied),
         breakers: line(&report.governors.open),
         limit: Vec::new(),
         marks: vec![Mark {
-            from: TROUBLE.0,
-            to: TROUBLE.1,
+            from: TIMES.from as f64,
+            to: TIMES.until as f64,
             label: "all is refused".to_owned(),
         }],
     })
