@@ -22,6 +22,7 @@ use crate::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger, count};
 use crate::order::{Kind, Order, hold};
 use crate::params::{Params, mode};
 use crate::rules::{self, Repeat};
+use crate::settle;
 use crate::units::{Millis, Nanos};
 use crate::verdict::{Reason, Ticket, Verdict};
 
@@ -198,6 +199,10 @@ pub(crate) fn offered<C: Cell>(a: &Attempt, kind: Kind, l: &Ledgers<'_, C>) {
     if matches!(a.evidence, Evidence::Inferred) {
         l.workload.bump(count::SUSPECTED);
     }
+    if matches!(a.level, Level::Exchange) {
+        // Only HTTP is judged by requests, and it always answers.
+        settle::answers_count(l.endpoint);
+    }
 }
 
 /// Where an attempt that reaches the network is counted.
@@ -309,6 +314,7 @@ pub fn judge<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>, orders: &Orde
             Gate::Pass => {}
             Gate::Refuse => return Verdict::Deny(Reason::Breaker),
             Gate::Candidate => candidate = true,
+            Gate::Rehearsed => l.workload.limiter.restore(p),
         }
     }
     if let Some(reason) = ruled_out(p, a, l) {

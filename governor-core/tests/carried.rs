@@ -335,6 +335,25 @@ fn a_policy_that_only_observes_judges_no_request() {
     assert_eq!(node.callers[0].workload.limiter.in_flight(at(0)), 0);
 }
 
+/// It accepts from the first, and that is all it does.
+#[test]
+fn where_requests_are_sent_connects_do_not_earn() {
+    for (asks, earned) in [(true, 0), (false, 100)] {
+        let requests = Requests::new(Params::DEFAULT, 1);
+        for n in 0..1_000 {
+            let paid = connect(&requests, at(n), Evidence::None);
+            if asks {
+                requests
+                    .first_on_connection(0, at(n), get(n), paid, &QUIET)
+                    .expect("let go");
+            }
+        }
+        let (p, budget) = (&requests.node.params, &requests.node.destination.budget);
+        let allowance = budget.allowance(p, at(1_000));
+        assert_eq!(allowance - budget.reserve(p), earned, "asks: {asks}");
+    }
+}
+
 /// Connects succeed all the while, and here nothing was ever answered well.
 #[test]
 fn seven_failed_requests_open_a_breaker_that_only_saw_connects_succeed() {

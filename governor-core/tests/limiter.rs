@@ -1,9 +1,10 @@
 //! Adaptive concurrency.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
-use governor_core::limiter::{Limiter, OCTAVES, bucket, middle};
+use governor_core::limiter::{Failed, Limiter, OCTAVES, bucket, middle};
 use governor_core::params::{Params, concurrency};
 use governor_core::units::Nanos;
 
@@ -11,6 +12,12 @@ const P: Params = Params::DEFAULT;
 
 fn at(millis: u64) -> Nanos {
     Nanos::from_millis(1_000_000 + millis)
+}
+
+fn gave_up(millis: u64) -> Failed {
+    Failed::GaveUp {
+        after: millis * 1_000,
+    }
 }
 
 /// Callers that come in an even stream, on a service with a latency.
@@ -48,8 +55,8 @@ impl Load {
         self.refused = 0;
         let (after, outcome) = match service {
             Service::Answers { after } => (after, None),
-            Service::Hangs { after } => (after, Some(true)),
-            Service::Refuses => (1, Some(false)),
+            Service::Hangs { after } => (after, Some(gave_up(after))),
+            Service::Refuses => (1, Some(Failed::Otherwise)),
         };
         for _ in 0..millis {
             self.millis += 1;
@@ -63,7 +70,7 @@ impl Load {
                 self.limiter.leave(now, entered);
                 match outcome {
                     None => self.limiter.success(now.since(entered).micros()),
-                    Some(gave_up) => self.limiter.failure(gave_up),
+                    Some(failed) => self.limiter.failure(failed),
                 }
                 self.limiter.tick(&P, now);
             }
@@ -115,7 +122,7 @@ fn it_wakes_when_callers_give_up_and_nothing_succeeds() {
 fn two_give_ups_do_not_wake_it() {
     let limiter = Limiter::<AtomicU64>::default();
     for millis in (0..10_000).step_by(600) {
-        limiter.failure(true);
+        limiter.failure(gave_up(500));
         limiter.tick(&P, at(millis));
     }
     assert_eq!(limiter.limit(&P), None);
@@ -130,7 +137,7 @@ fn give_ups_below_a_tenth_of_the_outcomes_do_not_wake_it() {
         for millis in 0..20_000u64 {
             let slow = millis > 10_000;
             if slow && millis % share == 0 {
-                limiter.failure(true);
+                limiter.failure(gave_up(200));
             } else {
                 limiter.success(if slow { 50_000 } else { 5_000 });
             }
@@ -158,7 +165,8 @@ fn it_grows_back_and_sleeps_when_it_is_not_needed() {
 fn a_service_that_is_slow_for_a_moment_now_and_then_does_not_keep_it_awake() {
     let mut load = Load::new();
     load.run(3_000, 1, Service::Answers { after: 5 });
-    load.run(6_000, 1, Service::Hangs { after: 1_000 });
+    // Who waits 200 ms feels 30.
+    load.run(6_000, 1, Service::Hangs { after: 200 });
     assert_eq!(load.limiter.limit(&P), Some(1));
     load.run(2_800, 1, Service::Answers { after: 5 });
     for _ in 0..3 {
@@ -178,6 +186,91 @@ fn a_second_at_the_floor_teaches_it_what_is_normal_now() {
     assert_eq!(load.limiter.limit(&P), Some(1));
     load.run(10_000, 1, Service::Answers { after: 300 });
     load.run(1_000, 1, Service::Answers { after: 300 });
+    assert_eq!(load.refused, 0, "limit {:?}", load.limiter.limit(&P));
+}
+
+/// Successes of a latency, and every third caller gives up.
+fn a_third_gives_up(limiter: &Limiter<AtomicU64>, millis: Range<u64>, latency: u64, why: Failed) {
+    for milli in millis {
+        if milli % 3 == 0 {
+            limiter.failure(why);
+        } else {
+            limiter.success(latency * 1_000);
+        }
+        limiter.tick(&P, at(milli));
+    }
+}
+
+#[test]
+fn a_latency_that_callers_do_not_feel_does_not_wake_it() {
+    for (patience, latency, wakes) in [
+        // A machine that is short of processors.
+        (gave_up(1_000), 50, false),
+        (Failed::NoRoom, 50, false),
+        // A queue.
+        (gave_up(1_000), 800, true),
+        (Failed::NoRoom, 800, true),
+        (gave_up(200), 50, true),
+        // Callers killed beside a poll of an hour are no measure of patience.
+        (gave_up(3_600_000), 2_000, true),
+    ] {
+        let limiter = Limiter::<AtomicU64>::default();
+        for milli in 0..1_000 {
+            limiter.success(2_000);
+            limiter.tick(&P, at(milli));
+        }
+        a_third_gives_up(&limiter, 1_000..2_000, latency, patience);
+        let awake = limiter.limit(&P).is_some();
+        assert_eq!(awake, wakes, "{patience:?}, {latency} ms");
+    }
+}
+
+#[test]
+fn half_of_what_callers_wait_is_high_whatever_was_usual() {
+    let limiter = Limiter::<AtomicU64>::default();
+    for milli in 0..1_000 {
+        limiter.success(400_000);
+        limiter.tick(&P, at(milli));
+    }
+    a_third_gives_up(&limiter, 1_000..2_000, 700, gave_up(1_000));
+    assert!(limiter.limit(&P).is_some());
+}
+
+#[test]
+fn a_few_latencies_are_no_median() {
+    // Ten a second: one that is slow does not say that three ticks are.
+    let limiter = Limiter::<AtomicU64>::default();
+    for tick in 0..60 {
+        let slow = tick > 30 && tick % 10 < 3;
+        limiter.success(if slow { 900_000 } else { 5_000 });
+        if tick > 30 {
+            limiter.failure(gave_up(1_000));
+        }
+        limiter.tick(&P, at(tick * 100));
+    }
+    assert_eq!(limiter.limit(&P), None);
+}
+
+#[test]
+fn a_limit_that_is_not_used_does_not_grow() {
+    let mut load = Load::new();
+    load.run(3_000, 4, Service::Answers { after: 5 });
+    load.run(3_000, 4, Service::Hangs { after: 1_000 });
+    load.run(5_000, 4, Service::Answers { after: 5 });
+    let limit = load.limiter.limit(&P).expect("awake");
+    // Twenty are in flight; another second of growth would make 550 of it.
+    assert!((300..400).contains(&limit), "{limit}");
+}
+
+#[test]
+fn where_the_floor_does_not_help_it_sleeps() {
+    // The service comes back slower for good, near what callers wait.
+    let mut load = Load::new();
+    load.run(3_000, 4, Service::Answers { after: 5 });
+    load.run(6_000, 4, Service::Hangs { after: 1_000 });
+    load.run(7_000, 4, Service::Answers { after: 700 });
+    assert!(load.refused > 0);
+    load.run(5_000, 4, Service::Answers { after: 700 });
     assert_eq!(load.refused, 0, "limit {:?}", load.limiter.limit(&P));
 }
 
