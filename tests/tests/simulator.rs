@@ -331,3 +331,34 @@ fn a_budget_per_client_lets_a_storm_through_and_one_per_host_does_not() {
     at_most("per host", host, 1.25);
     at_most("this law", law, 1.25);
 }
+
+#[test]
+fn latency_on_a_busy_machine_is_not_taken_for_a_queue() {
+    for busy in Scenario::BUSY {
+        let limited = |report: &Report| report.limited_share(busy.judged.range());
+        goodput(&busy, Law::REAL, "this law");
+        at_most(busy.name, figure(&busy, Law::REAL, limited), 0.01);
+    }
+}
+
+#[test]
+fn limiters_that_know_nothing_of_each_other_keep_a_service_useful() {
+    for (name, bound) in [("node-overload", 0.95), ("many-overload", 0.95)] {
+        at_least(name, goodput(&scenario(name), Law::REAL, "this law"), bound);
+    }
+}
+
+#[test]
+fn a_limit_that_is_not_used_does_not_grow_between_two_stalls() {
+    // 0.70 is possible; 0.51 where it grows all the same.
+    let flapping = scenario("flapping");
+    at_least("law", goodput(&flapping, Law::REAL, "this law"), 0.65);
+}
+
+#[test]
+fn a_service_that_is_slower_for_good_is_not_limited_for_good() {
+    let slower = scenario("slower-for-good");
+    let limited = |report: &Report| report.limited_share(60..88);
+    goodput(&slower, Law::REAL, "this law");
+    at_most("law", figure(&slower, Law::REAL, limited), 0.0);
+}

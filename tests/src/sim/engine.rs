@@ -8,7 +8,7 @@ use governor_core::units::Nanos;
 use governor_core::verdict::Outcome;
 
 use super::series::{Report, SLOT, Series};
-use super::world::{Class, Jitter, Mode, Random, Service, World, as_seconds, seconds};
+use super::world::{Class, Jitter, Mode, Random, Reached, Service, World, as_seconds, seconds};
 
 /// How fast a refusal or an error comes back.
 const PROMPT: Nanos = Nanos::from_millis(1);
@@ -45,6 +45,8 @@ pub struct Try {
     pub number: u32,
     /// When the first was.
     pub since: Nanos,
+    /// Number of the ip:port it goes to.
+    pub address: usize,
 }
 
 impl Try {
@@ -109,6 +111,8 @@ struct Operation {
 struct Attempt<P> {
     operation: Operation,
     started: Nanos,
+    /// `None`: behind the one address of all, and not chosen yet.
+    backend: Option<usize>,
     pass: P,
     over: bool,
 }
@@ -215,10 +219,16 @@ impl<G: Governor> Engine<'_, G> {
 
     fn attempt(&mut self, now: Nanos, operation: Operation) {
         let workload = operation.workload;
+        let backends = &self.world.workloads[workload].backends;
+        let backend = match self.world.backends[backends[0]].reached {
+            Reached::Alone => Some(backends[self.random.index(backends.len())]),
+            Reached::Together => None,
+        };
         let attempt = Try {
             now,
             number: operation.number,
             since: operation.since,
+            address: backend.unwrap_or(0),
         };
         let Some(pass) = self.governor.admit(workload, &attempt) else {
             self.note(workload, now, |series| &mut series.denied);
@@ -232,6 +242,7 @@ impl<G: Governor> Engine<'_, G> {
         self.attempts.push(Attempt {
             operation,
             started: now,
+            backend,
             pass,
             over: false,
         });
@@ -246,13 +257,17 @@ impl<G: Governor> Engine<'_, G> {
         let attempt = &self.attempts[id];
         let operation = attempt.operation;
         let (class, started) = (operation.class, attempt.started);
+        let chosen = attempt.backend;
         self.note(operation.workload, now, |series| &mut series.load);
         let slot = (as_seconds(now) / SLOT) as usize;
         if let Some(count) = self.report.slots.get_mut(slot) {
             *count += 1;
         }
         let workload = &world.workloads[operation.workload];
-        let backend = workload.backends[self.random.index(workload.backends.len())];
+        let backend = match chosen {
+            Some(backend) => backend,
+            None => workload.backends[self.random.index(workload.backends.len())],
+        };
         // The caller has waited since it was let go, held back or not.
         let patience = seconds(workload.caller.timeout[usize::from(class)]);
         let timeout = Nanos((started.0 + patience.0).max(now.0));
@@ -264,6 +279,7 @@ impl<G: Governor> Engine<'_, G> {
         match (behind.mode)(as_seconds(now), class, &mut self.random) {
             Mode::Refuse => self.push(Nanos(now.0 + PROMPT.0), end(Outcome::Refused)),
             Mode::Fail => self.push(Nanos(now.0 + PROMPT.0), end(Outcome::NoAnswer)),
+            Mode::Full => self.push(Nanos(now.0 + PROMPT.0), end(Outcome::Status)),
             Mode::Hang => self.push(timeout, end(Outcome::Timeout)),
             Mode::Serve => match &behind.service {
                 Service::Parallel(latency) => {

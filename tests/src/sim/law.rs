@@ -93,7 +93,7 @@ impl Law {
 pub fn simulate(world: &World, law: Law, seed: u64) -> Report {
     let nodes = world.nodes();
     let governed = |setup| {
-        let mut governed = Governed::new(setup, &nodes, seed);
+        let mut governed = Governed::new(setup, &nodes, world.backends.len(), seed);
         let mut report = run(world, &mut governed, seed);
         report.governors = governed.trace;
         report

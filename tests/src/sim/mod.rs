@@ -17,8 +17,10 @@
 //! | [`simple`], [`shared_ratio`] | simpler laws |
 //! | [`law`] | which of them |
 //! | [`scenario`] | the named scenarios of DESIGN.md's tables |
+//! | [`busy`] | more of them, on a machine that is short of processors |
 //! | [`clients`] | a budget per client against one per host |
 
+pub mod busy;
 pub mod clients;
 pub mod engine;
 pub mod fleet;

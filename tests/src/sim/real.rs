@@ -11,7 +11,7 @@ use governor_core::params::Params;
 use governor_core::rules::{self, Repeat};
 use governor_core::settle::{Audited, Ending, settle};
 use governor_core::units::{Millis, Nanos};
-use governor_core::verdict::Ticket;
+use governor_core::verdict::{Outcome, Reason, Ticket};
 
 use super::engine::{End, Governor, Try};
 use super::fleet::{Probes, Proof};
@@ -70,16 +70,18 @@ impl Setup {
 
 struct Node {
     destination: DestinationLedger<AtomicU64>,
-    lease: Lease<AtomicU64>,
+    /// By address.
+    leases: Vec<Lease<AtomicU64>>,
 }
 
 struct Caller {
     node: usize,
-    endpoint: EndpointLedger<AtomicU64>,
+    /// By address.
+    endpoints: Vec<EndpointLedger<AtomicU64>>,
     workload: WorkloadLedger<AtomicU64>,
 }
 
-/// The governor of every node: one destination behind one ip:port.
+/// The governor of every node: one destination.
 pub struct Governed {
     setup: Setup,
     random: Random,
@@ -93,8 +95,8 @@ pub struct Governed {
 }
 
 impl Governed {
-    /// For workloads on these nodes.
-    pub fn new(setup: Setup, nodes: &[usize], seed: u64) -> Self {
+    /// For workloads on these nodes; the destination has so many addresses.
+    pub fn new(setup: Setup, nodes: &[usize], addresses: usize, seed: u64) -> Self {
         let count = nodes.iter().max().map_or(0, |last| last + 1);
         Self {
             setup,
@@ -102,14 +104,14 @@ impl Governed {
             nodes: (0..count)
                 .map(|_| Node {
                     destination: DestinationLedger::default(),
-                    lease: Lease::default(),
+                    leases: (0..addresses).map(|_| Lease::default()).collect(),
                 })
                 .collect(),
             callers: nodes
                 .iter()
                 .map(|&node| Caller {
                     node,
-                    endpoint: EndpointLedger::default(),
+                    endpoints: (0..addresses).map(|_| EndpointLedger::default()).collect(),
                     workload: WorkloadLedger::default(),
                 })
                 .collect(),
@@ -119,15 +121,15 @@ impl Governed {
         }
     }
 
-    fn ledgers(&self, workload: usize) -> Ledgers<'_, AtomicU64> {
+    fn ledgers(&self, workload: usize, address: usize) -> Ledgers<'_, AtomicU64> {
         let caller = &self.callers[workload];
         let node = &self.nodes[caller.node];
         let lease = match self.setup.probes {
-            Probes::EachNode | Probes::Told => &node.lease,
-            Probes::OneLease | Probes::OneLeaseCloses => &self.nodes[0].lease,
+            Probes::EachNode | Probes::Told => &node.leases[address],
+            Probes::OneLease | Probes::OneLeaseCloses => &self.nodes[0].leases[address],
         };
         Ledgers {
-            endpoint: &caller.endpoint,
+            endpoint: &caller.endpoints[address],
             workload: &caller.workload,
             destination: &node.destination,
             lease: Some(lease),
@@ -143,13 +145,13 @@ impl Governed {
         Nanos(now.0 + BOOT.0 + node * NEXT_NODE % SECOND)
     }
 
-    /// What other nodes have found out.
+    /// What other nodes have found out, of the one address there is.
     fn hear(&mut self, workload: usize, now: Nanos) {
         let Some(found) = self.proof.known(now) else {
             return;
         };
         let proven = self.clock(workload, found).stamp();
-        let ledgers = self.ledgers(workload);
+        let ledgers = self.ledgers(workload, 0);
         match (self.setup.probes, ledgers.lease) {
             (Probes::Told, Some(lease)) if proven.0 > lease.proven().0 => lease.prove(proven),
             (Probes::OneLeaseCloses, _) => {
@@ -198,9 +200,16 @@ const fn second(now: Nanos) -> usize {
     (now.0 / SECOND) as usize
 }
 
+fn count_one(counts: &mut Vec<u32>, now: Nanos) {
+    let second = second(now);
+    counts.resize((second + 1).max(counts.len()), 0);
+    counts[second] += 1;
+}
+
 /// What an admitted attempt carries.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
+    address: usize,
     entered: Nanos,
     probe: Option<Ticket>,
 }
@@ -213,7 +222,7 @@ impl Governor for Governed {
         let random = self.random.bits();
         self.hear(workload, this.now);
         let params = self.setup.params;
-        let ledgers = self.ledgers(workload);
+        let ledgers = self.ledgers(workload, this.address);
         let evidence = match (self.setup.knowledge, this.number) {
             (Knowledge::Exact, 1..) => Evidence::Exact,
             (Knowledge::Exact, 0) => Evidence::None,
@@ -240,15 +249,18 @@ impl Governor for Governed {
         let probe = match decision {
             Decision::Go | Decision::Watch | Decision::WouldDeny(_) => None,
             Decision::Probe(ticket) => Some(ticket),
-            Decision::Deny(_) => return None,
+            Decision::Deny(reason) => {
+                if reason == Reason::Concurrency && this.number == 0 {
+                    count_one(&mut self.trace.limited, this.now);
+                }
+                return None;
+            }
         };
         if probe.is_some() {
-            let second = second(this.now);
-            let probes = &mut self.trace.probes;
-            probes.resize((second + 1).max(probes.len()), 0);
-            probes[second] += 1;
+            count_one(&mut self.trace.probes, this.now);
         }
         Some(Pass {
+            address: this.address,
             entered: now,
             probe,
         })
@@ -272,13 +284,22 @@ impl Governor for Governed {
             latency: end.latency.micros(),
             level: Level::Exchange,
             outcome: end.outcome,
-            status: 0,
+            // The one status there is: no room.
+            status: if end.outcome == Outcome::Status {
+                503
+            } else {
+                0
+            },
             retry_after: 0,
             probe: pass.probe,
             audited: Audited::Admitted,
             random: self.random.bits(),
         };
-        let settled = settle(&self.setup.params, &ending, &self.ledgers(workload));
+        let settled = settle(
+            &self.setup.params,
+            &ending,
+            &self.ledgers(workload, pass.address),
+        );
         if settled.moved == Move::Closed {
             self.proof.found(end.now);
         }

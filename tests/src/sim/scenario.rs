@@ -308,7 +308,9 @@ impl Scenario {
 
     /// The scenario of a name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scenario| scenario.name == name)
+        let all = Self::ALL.into_iter().chain(Self::BUSY);
+        all.chain(Self::LIMITED)
+            .find(|scenario| scenario.name == name)
     }
 
     /// The goodput relative to what is possible, in a report of this scenario.

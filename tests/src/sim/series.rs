@@ -105,6 +105,8 @@ pub struct Report {
 pub struct Trace {
     /// Probes sent.
     pub probes: Vec<u32>,
+    /// First tries that the limiter refused.
+    pub limited: Vec<u32>,
     /// Breakers that were not closed at the end of it.
     pub open: Vec<u32>,
     /// Retries that were taken for retries, first tries that were, retries that
@@ -127,6 +129,14 @@ impl Trace {
 }
 
 impl Report {
+    /// Share of first tries that the limiter refused.
+    pub fn limited_share(&self, seconds: Range<usize>) -> f64 {
+        let limited = &self.governors.limited;
+        // It ends with the last that was refused.
+        let seen = seconds.start.min(limited.len())..seconds.end.min(limited.len());
+        ratio(sum(limited, &seen), sum(&self.all.first, &seconds))
+    }
+
     /// The most attempts of any [`SLOT`] that reached the network.
     pub fn peak_slot(&self, from: f64, until: f64) -> u32 {
         let slots = (from / SLOT) as usize..(until / SLOT) as usize;

@@ -23,6 +23,11 @@ impl Random {
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -(1.0 - self.unit()).ln() * mean
     }
+    /// Normal, with a mean of 0 and a deviation of 1.
+    pub fn normal(&mut self) -> f64 {
+        let radius = (2.0 * self.exponential(1.0)).sqrt();
+        radius * (self.unit() * std::f64::consts::TAU).cos()
+    }
     /// True with a probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
@@ -65,6 +70,8 @@ pub enum Mode {
     Refuse,
     /// Answers at once that it failed.
     Fail,
+    /// Answers at once that it has no room: 503.
+    Full,
     /// Never answers.
     Hang,
 }
@@ -77,12 +84,23 @@ pub enum Service {
     Parallel(Latency),
 }
 
+/// Under which ip:port callers reach a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// One, with others behind it: which of them serves, nobody sees.
+    Together,
+    /// Its own: the destination is a group of addresses, and callers choose.
+    Alone,
+}
+
 /// A backend.
 pub struct Backend {
     /// What it does.
     pub mode: Behaviour,
     /// How fast.
     pub service: Service,
+    /// Where.
+    pub reached: Reached,
 }
 
 impl Backend {
@@ -91,6 +109,7 @@ impl Backend {
         Self {
             mode: Box::new(|_, _, _| Mode::Serve),
             service: Service::Fifo(Box::new(capacity)),
+            reached: Reached::Together,
         }
     }
     /// No queue, with a latency.
@@ -98,6 +117,7 @@ impl Backend {
         Self {
             mode: Box::new(|_, _, _| Mode::Serve),
             service: Service::Parallel(Box::new(latency)),
+            reached: Reached::Together,
         }
     }
     /// No queue, 1 ms and an exponential 5 ms.
@@ -108,6 +128,13 @@ impl Backend {
     pub fn that(self, mode: impl Fn(f64, Class, &mut Random) -> Mode + 'static) -> Self {
         Self {
             mode: Box::new(mode),
+            ..self
+        }
+    }
+    /// With an ip:port of its own.
+    pub fn alone(self) -> Self {
+        Self {
+            reached: Reached::Alone,
             ..self
         }
     }
