@@ -319,13 +319,13 @@ impl<C: Cell> Breaker<C> {
     /// generation it carried if it was one.
     #[inline(always)]
     pub fn success(&self, now: Millis, level: Level, probe: Option<u32>, latency: u64) -> Move {
-        self.run.store(0);
-        self.last_success.store(now.0);
+        self.run.keep(0);
+        self.last_success.keep(now.0);
         let peak = self.peak_latency.load();
         if latency > peak {
             self.peak_latency.store(latency);
-        } else if peak > 0 {
-            self.peak_latency.store(peak - peak / 1024);
+        } else {
+            self.peak_latency.keep(peak - peak / 1024);
         }
         let seen = self.word.load();
         let view = View::unpack(seen);

@@ -16,6 +16,14 @@ pub trait Cell: Default + Sized {
     fn load(&self) -> u64;
     /// Overwrites the value. Only for words whose last writer may win.
     fn store(&self, value: u64);
+    /// Overwrites the value, unless that is what it is: a line of the cache that
+    /// is only read stays with every CPU that reads it.
+    #[inline(always)]
+    fn keep(&self, value: u64) {
+        if self.load() != value {
+            self.store(value);
+        }
+    }
     /// Replaces `current` by `new`; on failure returns what was there.
     fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64>;
     /// Adds, wrapping; returns the value before.

@@ -187,9 +187,9 @@ pub fn attempt<C: Cell>(
 #[inline(always)]
 pub(crate) fn offered<C: Cell>(a: &Attempt, kind: Kind, l: &Ledgers<'_, C>) {
     let now = a.now.stamp();
-    l.endpoint.touched.store(now.0);
-    l.workload.touched.store(now.0);
-    l.destination.touched.store(now.0);
+    l.endpoint.touched.keep(now.0);
+    l.workload.touched.keep(now.0);
+    l.destination.touched.keep(now.0);
     l.workload.bump(match (a.level, kind) {
         (Level::Connect, Kind::First) => count::OFFERED_FIRST,
         (Level::Connect, Kind::Retry) => count::OFFERED_RETRY,
