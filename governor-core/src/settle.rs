@@ -77,6 +77,7 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         settle_nothing(p, e, l.workload);
         return Settled { moved: Move::None };
     }
+    used(e, l);
     let base = match e.level {
         Level::Connect => count::CONNECT,
         Level::Exchange => count::EXCHANGE,
@@ -134,6 +135,16 @@ pub(crate) fn answers_count<C: Cell>(endpoint: &EndpointLedger<C>) {
         endpoint.answers.store(1);
         endpoint.breaker.unproven();
     }
+}
+
+/// An ending is a use, too: on the connections of a pool no attempt may begin for
+/// hours, and its ledgers would be collected for unused.
+#[inline(always)]
+fn used<C: Cell>(e: &Ending, l: &Ledgers<'_, C>) {
+    let now = e.now.stamp();
+    l.endpoint.touched.keep(now.0);
+    l.workload.touched.keep(now.0);
+    l.destination.touched.keep(now.0);
 }
 
 /// What observing learns from a success: that answers are given, and how fast.
