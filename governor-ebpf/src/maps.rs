@@ -25,9 +25,10 @@ use governor_core::{
 
 use crate::cell::MapCell;
 
-/// Ledgers are not preallocated: most nodes use few, and an entry that the
-/// daemon collects is then freed after a grace period instead of being reused
-/// under the program that still holds it.
+/// Ledgers are not preallocated: most nodes use few. An entry that the daemon
+/// collects may be another's at once (since Linux 6.1 such maps reuse their memory),
+/// under a program that has just found it: a microsecond, in a ledger that nobody
+/// has used for minutes.
 const LAZY: usize = BPF_F_NO_PREALLOC as usize;
 
 #[btf_map]
@@ -100,9 +101,8 @@ macro_rules! find_or_create {
         /// The ledger, created if new; `None` if the map is full (counted).
         #[inline(always)]
         pub fn $name(key: &$key) -> Option<&'static $value<MapCell>> {
-            // SAFETY: entries are only changed through their atomic words, and
-            // removed ones are freed after a grace period (not preallocated)
-            // that outlasts this program.
+            // SAFETY: entries are only changed through their atomic words, and the
+            // memory of removed ones stays the map's while this program runs.
             if let Some(found) = unsafe { $map.get(key) } {
                 return Some(found);
             }
