@@ -229,7 +229,12 @@ fn a_declared_retry_is_one_and_has_the_number_it_says() {
 
 #[test]
 fn the_higher_of_the_declared_and_the_counted_number_counts() {
-    let requests = distinct();
+    let without_budget = Params {
+        budget_enabled: 0,
+        ..Params::DEFAULT
+    };
+    let requests = Requests::new(without_budget, 1);
+    requests.distinct(0, at(0));
     for n in 0..3 {
         let sent = requests.send(0, at(100 + n * 10), get(1));
         requests.answer(&sent, at(105 + n * 10), 429);
