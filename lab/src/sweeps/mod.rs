@@ -3,7 +3,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`trial`] | what is tried and measured, and whether the default is on the plateau |
+//! | [`trial`] | what is tried and measured |
+//! | [`stand`] | what the figures say of a default |
 //! | [`cpus`] | many runs on all CPUs |
 //! | [`scenes`] | what storms are made of, and those that several controls share |
 //! | [`budget`], [`retry`], [`breaker`], [`limiter`] | the defaults, by control, and their storms |
@@ -14,6 +15,7 @@ pub mod cpus;
 pub mod limiter;
 pub mod retry;
 pub mod scenes;
+pub mod stand;
 pub mod trial;
 
 pub use trial::Trial;

@@ -1,11 +1,12 @@
-//! One default under trial: its values, the storms, and what the figures say of it.
+//! One default under trial: its values, the storms, and what is measured in them.
 
 use governor_core::params::Params;
 use governor_tests::sim::world::{Random, World};
 use governor_tests::sim::{Law, Report, simulate};
 
 use super::cpus;
-use crate::findings::{Claim, Sweep};
+use super::stand::Tried;
+use crate::findings::Sweep;
 use crate::scenario::Length;
 
 /// A default, and the values it is tried with.
@@ -49,8 +50,8 @@ impl Scene {
 
 /// One figure of a storm.
 pub struct Measure {
-    name: &'static str,
-    wanted: Wanted,
+    pub(super) name: &'static str,
+    pub(super) wanted: Wanted,
     over: Over,
     of: fn(&Report) -> f64,
 }
@@ -94,14 +95,14 @@ enum Over {
 
 impl Wanted {
     /// How much better one figure is than another; negative where it is worse.
-    fn gain(self, of: f64, over: f64) -> f64 {
+    pub(super) fn gain(self, of: f64, over: f64) -> f64 {
         match self {
             Self::More(_) => of - over,
             Self::Less(_) => over - of,
         }
     }
 
-    fn within(self) -> f64 {
+    pub(super) fn within(self) -> f64 {
         match self {
             Self::More(within) | Self::Less(within) => within,
         }
@@ -128,13 +129,6 @@ struct Job {
     value: usize,
     scene: usize,
     seed: u64,
-}
-
-/// A trial with what was measured.
-pub struct Tried {
-    trial: &'static Trial,
-    /// For the report.
-    pub sweep: Sweep,
 }
 
 /// How many seeds each value is tried with.
@@ -183,12 +177,12 @@ impl Job {
 }
 
 impl Trial {
-    fn measures(&self) -> impl Iterator<Item = &'static Measure> {
+    pub(super) fn measures(&self) -> impl Iterator<Item = &'static Measure> {
         self.scenes.iter().flat_map(|scene| scene.measures)
     }
 
     /// `figures` gives for a value and a scene, seed by seed, the figure of each measure.
-    fn sweep<'a>(&self, figures: impl Fn(usize, usize) -> Vec<&'a [f64]>) -> Sweep {
+    pub(super) fn sweep<'a>(&self, figures: impl Fn(usize, usize) -> Vec<&'a [f64]>) -> Sweep {
         let point = |value: usize| {
             let mut measured = Vec::new();
             for (number, scene) in self.scenes.iter().enumerate() {
@@ -206,120 +200,5 @@ impl Trial {
             chosen: self.chosen,
             points: (0..self.values.len()).map(point).collect(),
         }
-    }
-}
-
-/// What the figures say of a default.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stand {
-    /// No other value is much better in any measure.
-    Plateau,
-    /// What is much better in one measure is much worse in another.
-    Trade,
-    /// This value is much better in one and not much worse in any.
-    Beaten(f64),
-}
-
-impl Tried {
-    /// A figure of a value.
-    fn figure(&self, value: f64, measure: usize) -> f64 {
-        let point = self.sweep.points.iter().find(|point| point.0 == value);
-        point.map_or(f64::NAN, |point| point.1[measure].1)
-    }
-
-    /// How much better than the default a value is in each measure, by what is allowed for it.
-    fn gains(&self, value: f64) -> Vec<f64> {
-        let measures = self.trial.measures().enumerate();
-        let gain = |(at, measure): (usize, &Measure)| {
-            let default = self.figure(self.trial.chosen, at);
-            measure.wanted.gain(self.figure(value, at), default) / measure.wanted.within()
-        };
-        measures.map(gain).collect()
-    }
-
-    /// How the default stands among the values tried.
-    pub fn stand(&self) -> Stand {
-        let others = self.trial.values.iter().copied();
-        let better: Vec<_> = others
-            .map(|value| (value, self.gains(value)))
-            .filter(|(_, gains)| gains.iter().any(|gain| *gain > 1.0))
-            .collect();
-        let beats = |(_, gains): &&(f64, Vec<f64>)| gains.iter().all(|gain| *gain >= -1.0);
-        match better.iter().find(beats) {
-            Some((value, _)) => Stand::Beaten(*value),
-            None if better.is_empty() => Stand::Plateau,
-            None => Stand::Trade,
-        }
-    }
-
-    /// That no value that was tried is better than the default.
-    pub fn claim(&self) -> Claim {
-        let stand = self.stand();
-        let said = match stand {
-            Stand::Plateau => "on the plateau".to_owned(),
-            Stand::Trade => "a trade".to_owned(),
-            Stand::Beaten(value) => format!("BEATEN by {value}"),
-        };
-        let better = self
-            .trial
-            .measures()
-            .enumerate()
-            .filter_map(|(at, measure)| {
-                let chosen = self.figure(self.trial.chosen, at);
-                let (value, best) = self.best(at, measure);
-                let far = measure.wanted.gain(best, chosen) > measure.wanted.within();
-                far.then(|| {
-                    format!(
-                        "{}: {}, and {} at {value}",
-                        measure.name,
-                        short(chosen),
-                        short(best)
-                    )
-                })
-            });
-        let better: Vec<_> = better.collect();
-        let measures = self.trial.measures().count();
-        // A figure that is none is better or worse than nothing.
-        let all = (0..measures).all(|at| self.figure(self.trial.chosen, at).is_finite());
-        Claim::that(
-            format!("{} = {}", self.trial.key, spelled(self.trial)),
-            match better.is_empty() {
-                true => format!("{said} in {measures} measures"),
-                false => format!("{said}: {}", better.join("; ")),
-            },
-            "no value is much better in one measure and not much worse in another",
-            measures > 0 && all && !matches!(stand, Stand::Beaten(_)),
-        )
-    }
-
-    /// The best value by one measure.
-    fn best(&self, at: usize, measure: &Measure) -> (f64, f64) {
-        let figures = self
-            .sweep
-            .points
-            .iter()
-            .map(|point| (point.0, point.1[at].1));
-        let better = |best: (f64, f64), other: (f64, f64)| {
-            if measure.wanted.gain(other.1, best.1) > 0.0 {
-                other
-            } else {
-                best
-            }
-        };
-        figures.reduce(better).unwrap_or((f64::NAN, f64::NAN))
-    }
-}
-
-fn spelled(trial: &Trial) -> String {
-    format!("{} {}", trial.chosen, trial.unit)
-        .trim_end()
-        .to_owned()
-}
-
-fn short(figure: f64) -> String {
-    match figure.abs() {
-        size if size >= 100.0 => format!("{figure:.0}"),
-        size if size >= 10.0 => format!("{figure:.1}"),
-        _ => format!("{figure:.3}"),
     }
 }
