@@ -40,6 +40,8 @@ const SHORT: Times = Times {
     length: 45,
 };
 
+/// The window of the budget, seconds.
+const WINDOW: usize = 10;
 /// What a call costs the simulator, seconds.
 const COST: f64 = 6e-6;
 /// What the service can do, of what is offered.
@@ -109,6 +111,8 @@ struct Figures {
     /// While there is trouble, relative to first tries.
     mean: f64,
     peak: f64,
+    /// The worst second when a window of the budget has passed.
+    later: f64,
     /// Probes a second while there is trouble.
     probes: f64,
     /// Most attempts in 50 ms after the trouble, relative to what is offered in 50 ms.
@@ -188,13 +192,14 @@ impl Job {
             length,
         } = self.shape.times;
         let probes = report.governors.probes.iter();
-        let probes: u32 = probes.skip(from + 10).take(until - from - 10).sum();
+        let probes: u32 = probes.skip(from + WINDOW).take(until - from - WINDOW).sum();
         let herd = f64::from(report.peak_slot(until as f64, length.min(until + 20) as f64));
         let back = report.all.recovery(until, 3);
         Figures {
             mean: report.all.amplification(from..until),
             peak: report.all.peak_amplification(from..until),
-            probes: f64::from(probes) / (until - from - 10) as f64,
+            later: report.all.peak_amplification(from + WINDOW..until),
+            probes: f64::from(probes) / (until - from - WINDOW) as f64,
             herd: herd / (self.offered() * SLOT),
             back: back.map_or(f64::NAN, |seconds| seconds as f64),
             report,
@@ -355,6 +360,16 @@ fn claims(played: &Played) -> Vec<Claim> {
                 "s",
             ),
         ]);
+        // In a second of fewer it is chance that is seen.
+        if shape != THIN && most as f64 * shape.pods as f64 * shape.rate >= 10_000.0 {
+            claims.push(Claim::at_most(
+                format!("{name}, 60 % fail: load of {most} nodes in the worst second after the first {WINDOW}: no waves"),
+                played.figure(failing(most), |it| it.later),
+                // A tenth of successes, a tenth of first tries for the reserve, and a little chance.
+                1.25,
+                "x offered",
+            ));
+        }
         // In 50 ms of fewer it is chance that is seen.
         if most as f64 * shape.pods as f64 * shape.rate >= 1_000.0 {
             claims.push(Claim::at_most(
