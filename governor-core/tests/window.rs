@@ -302,3 +302,15 @@ fn no_window_ever_holds_more_than_its_cap() {
         assert!(sum <= CAP, "{sum} admitted in the ten epochs from {start}");
     }
 }
+
+#[test]
+fn an_epoch_alone_holds_nothing_of_the_one_sixteen_before_it() {
+    let window = Host::default();
+    window.add(100, 5);
+    window.add(101, 2);
+    assert_eq!(window.within(101), 2);
+    // Nothing has opened it yet, and it shares a slot with the first.
+    assert_eq!(window.within(116), 0);
+    window.add(116, 1);
+    assert_eq!(window.within(116), 1);
+}
