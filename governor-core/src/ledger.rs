@@ -33,7 +33,7 @@ pub struct EndpointLedger<C = u64> {
     pub selection: C,
     /// The destination group the policy names; 0 is the ip:port itself.
     pub group: C,
-    /// 1 once an exchange was answered here.
+    /// 1 once a request was sent here, or an exchange was answered.
     pub answers: C,
     /// Denials: second, 32 bits | count in it, 32 bits.
     pub denials: C,
@@ -174,7 +174,7 @@ impl<C: Default> Default for DestinationLedger<C> {
 }
 
 impl<C: Cell> EndpointLedger<C> {
-    /// Whether an exchange was ever answered here. Where none was, silence is
+    /// Whether answers are given here, or ought to be. Where none ever was, silence is
     /// how the protocol works (syslog, acks=0) and says nothing.
     #[inline(always)]
     pub fn answers(&self) -> bool {
