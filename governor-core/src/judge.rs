@@ -361,7 +361,7 @@ fn probe<C: Cell>(p: &Params, a: &Attempt, l: &Ledgers<'_, C>) -> Verdict {
             now.0 + LONGEST_HOLD.0
         };
         let held = Millis(if deadline.0 < most { deadline.0 } else { most });
-        let Some(generation) = lease.claim(a.workload, breaker.view().deadline, now, held) else {
+        let Some(generation) = lease.claim(a.workload, breaker.turn(p), now, held) else {
             return Verdict::Deny(Reason::Breaker);
         };
         claimed = generation;

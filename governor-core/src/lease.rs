@@ -12,6 +12,9 @@
 //! workload whose probes hang took it again at each deadline, and one that
 //! tries every two seconds found it held for ever. After a lapse those who came
 //! due later leave it, about as long as they would hold it, to who was turned away.
+//!
+//! Since when one waits is counted later by a multiple of what its last probe took
+//! ([`crate::breaker::Breaker::turn`]): short probes first, and nobody starves.
 
 use crate::cell::Cell;
 use crate::units::Millis;
@@ -60,7 +63,8 @@ impl<C: Cell> Lease<C> {
     }
 
     /// Takes the lease until `deadline`; the generation to release it with.
-    /// `due` is since when the workload could have probed.
+    /// `due` is since when the workload could have probed, see
+    /// [`crate::breaker::Breaker::turn`].
     #[inline(always)]
     pub fn claim(&self, workload: u64, due: Millis, now: Millis, deadline: Millis) -> Option<u32> {
         self.touched.store(now.0);

@@ -285,7 +285,10 @@ fn rate_trips<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> bool {
 #[inline(always)]
 fn cancelled<C: Cell>(e: &Ending, l: &Ledgers<'_, C>) {
     if let Some(ticket) = e.probe {
-        l.endpoint.breaker.probe_lost(e.now.stamp(), ticket.breaker);
+        let took = Millis(e.latency / 1_000);
+        l.endpoint
+            .breaker
+            .probe_lost(e.now.stamp(), ticket.breaker, took);
         if let Some(lease) = l.lease {
             lease.release(ticket.lease);
         }

@@ -1,9 +1,15 @@
 //! The probe lease of one ip:port.
 
+mod common;
+
 use std::sync::atomic::AtomicU64;
 
+use common::{Going, Node, at};
+
 use governor_core::lease::Lease;
-use governor_core::units::Millis;
+use governor_core::params::Params;
+use governor_core::units::{Millis, Nanos};
+use governor_core::verdict::Outcome;
 
 type Host = Lease<AtomicU64>;
 
@@ -123,4 +129,55 @@ fn a_workload_whose_probe_lapsed_is_not_kept_waiting_by_nobody() {
     let lease = Host::default();
     claim(&lease, 1, 1_000).expect("free");
     assert!(claim_since(&lease, 1, 6_000, 6_000).is_some());
+}
+
+/// Seven workloads whose breakers are open; the probes of six never end, that of the seventh fails
+/// after `took`. From the next one on its service is well. How long it is refused then, from its
+/// failure on.
+fn refused_beside_six_that_hang(took: u64) -> Option<u64> {
+    let node = Node::new(Params::DEFAULT, 7);
+    let open = |caller: usize| {
+        while let Ok(going) = node.first(caller, at(0)) {
+            node.end(going, at(0), Outcome::Timeout);
+        }
+    };
+    (0..7).for_each(open);
+    let mut out = None;
+    let mut failed = None;
+    for now in (10..200_000).step_by(10) {
+        for hog in 0..6 {
+            // It goes, and is never heard of again.
+            let _ = node.first(hog, at(now));
+        }
+        match out {
+            Some(going) => {
+                let Going { since, .. } = going;
+                if at(now).since(since) >= Nanos::from_millis(took) {
+                    node.end(going, at(now), Outcome::Timeout);
+                    failed = Some(now);
+                    out = None;
+                }
+            }
+            None => match (node.first(6, at(now)), failed) {
+                // The hogs have all had a probe by then.
+                (Ok(going), None) => out = Some(going),
+                (Ok(_), Some(failed)) if failed > 60_000 => return Some(now - failed),
+                (Ok(going), Some(_)) => out = Some(going),
+                (Err(_), _) => {}
+            },
+        }
+    }
+    None
+}
+
+#[test]
+fn whose_probes_are_over_soon_does_not_wait_for_all_of_those_that_hang() {
+    for took in [10, 1_000, 2_000] {
+        let refused = refused_beside_six_that_hang(took);
+        // The longest open time, and one probe that is on its way.
+        assert!(
+            refused.is_some_and(|refused| refused <= 7_500 + 5_010),
+            "{took} ms: {refused:?} ms"
+        );
+    }
 }
