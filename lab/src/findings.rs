@@ -36,7 +36,13 @@ pub struct Findings {
 impl Findings {
     /// Whether every claim holds.
     pub fn hold(&self) -> bool {
-        self.claims.iter().all(|claim| claim.holds)
+        self.count(Verdict::Holds) == self.claims.len()
+    }
+
+    /// How many of its claims came to this.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        let these = self.claims.iter().filter(|claim| claim.verdict == verdict);
+        these.count()
     }
 
     /// What one picture can show: each scene for itself.
@@ -97,7 +103,20 @@ impl Table {
     }
 }
 
-/// One sentence that can be wrong.
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// It is as wanted.
+    Holds,
+    /// It is not.
+    Fails,
+    /// The load of its run was late: the figure says nothing, and nothing is shown.
+    NotJudged,
+}
+
+/// One sentence that can be wrong. One that begins with the name of a run and a colon is about that
+/// run alone.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
@@ -107,10 +126,8 @@ pub struct Claim {
     pub measured: String,
     /// What is wanted: `at most 1.15`.
     pub wanted: String,
-    /// Whether it holds.
-    pub holds: bool,
-    /// Whether the figure says anything: not where the load was late. What is not judged does not hold.
-    pub judged: bool,
+    /// What became of it.
+    pub verdict: Verdict,
     /// Whether the figure is as wanted, judged or not.
     pub within: bool,
 }
@@ -149,19 +166,26 @@ impl Claim {
             what: what.into(),
             measured: measured.into(),
             wanted: wanted.into(),
-            holds,
-            judged: true,
+            verdict: match holds {
+                true => Verdict::Holds,
+                false => Verdict::Fails,
+            },
             within: holds,
         }
     }
 
+    /// The one of these runs that it is about; none where it is about several.
+    pub fn run<'a>(&self, runs: &'a [String]) -> Option<&'a str> {
+        let named = |run: &&String| {
+            let rest = self.what.strip_prefix(run.as_str());
+            rest.is_some_and(|rest| rest.starts_with(": "))
+        };
+        runs.iter().find(named).map(String::as_str)
+    }
+
     /// Its figure says nothing: the load that it was measured with was late.
     pub fn unjudge(&mut self) {
-        if self.judged {
-            self.measured
-                .push_str("; not judged: the machine was too slow");
-        }
-        (self.holds, self.judged) = (false, false);
+        self.verdict = Verdict::NotJudged;
     }
 
     fn new(what: impl Into<String>, figure: f64, unit: &str, wanted: String, holds: bool) -> Self {

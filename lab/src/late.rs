@@ -74,18 +74,21 @@ impl Late {
         late.clone()
     }
 
-    /// Takes their claims from storms whose loads were late: what was measured then is the machine. Says so.
+    /// Takes their claims from runs whose loads were late: what was measured then is the machine. Says so.
+    /// A claim that names no run is about all of its storm.
     pub fn unjudge(&self, found: &mut Found) {
         let all = 0..found.claims.len();
+        let runs: Vec<_> = found.runs.iter().map(|it| it.name.clone()).collect();
         for Lateness { run, words } in self.told() {
             let is_of = |scene: &&Scene| {
-                let runs = found.runs.get(scene.runs.clone()).unwrap_or_default();
-                runs.iter().any(|it| it.name == run)
+                let runs = runs.get(scene.runs.clone()).unwrap_or_default();
+                runs.contains(&run)
             };
             let scene = found.scenes.iter().find(is_of);
             let claims = scene.map_or(all.clone(), |scene| scene.claims.clone());
             let claims = found.claims.get_mut(claims).unwrap_or_default();
-            claims.iter_mut().for_each(Claim::unjudge);
+            let of_it = |claim: &&mut Claim| claim.run(&runs).is_none_or(|of| of == run);
+            claims.iter_mut().filter(of_it).for_each(Claim::unjudge);
             found.notes.push(format!("Late: {run}, {words}."));
         }
     }
@@ -102,6 +105,7 @@ fn words(pace: Pace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::Verdict::{self, Fails, Holds, NotJudged};
     use crate::report::tests::run;
 
     fn late(run: &str) -> Late {
@@ -126,8 +130,8 @@ mod tests {
         }
     }
 
-    fn hold(found: &Found) -> Vec<bool> {
-        found.claims.iter().map(|claim| claim.holds).collect()
+    fn verdicts(found: &Found) -> Vec<Verdict> {
+        found.claims.iter().map(|claim| claim.verdict).collect()
     }
 
     #[test]
@@ -136,24 +140,29 @@ mod tests {
         found.claims[1] = Claim::at_most("load", 3.0, 2.0, "x offered");
         late("error").unjudge(&mut found);
         let within: Vec<_> = found.claims.iter().map(|claim| claim.within).collect();
-        assert_eq!(
-            (within, hold(&found)),
-            (vec![true, false], vec![false, false])
-        );
+        assert_eq!(within, [true, false]);
+        assert_eq!(verdicts(&found), [NotJudged, NotJudged]);
+        assert_eq!(found.claims[0].measured, "1.000 x offered");
     }
 
     #[test]
     fn nothing_is_judged_by_a_load_that_was_late() {
         let mut found = found(Vec::new());
         Late::default().unjudge(&mut found);
-        assert_eq!(hold(&found), [true, true]);
+        assert_eq!(verdicts(&found), [Holds, Holds]);
         late("error").unjudge(&mut found);
-        assert_eq!(hold(&found), [false, false]);
-        assert_eq!(
-            found.claims[0].measured,
-            "1.000 x offered; not judged: the machine was too slow"
-        );
+        assert_eq!(verdicts(&found), [NotJudged, NotJudged]);
         assert_eq!(found.notes[0], "Late: error, caller: 1 % were late.");
+    }
+
+    #[test]
+    fn of_several_runs_those_are_judged_whose_loads_were_in_time() {
+        let mut found = found(Vec::new());
+        found.claims = ["stall: load", "error: load", "load, compared"]
+            .map(|what| Claim::at_most(what, 3.0, 2.0, "x offered"))
+            .into();
+        late("error").unjudge(&mut found);
+        assert_eq!(verdicts(&found), [Fails, NotJudged, NotJudged]);
     }
 
     #[test]
@@ -166,7 +175,7 @@ mod tests {
         };
         let mut found = found(vec![scene(0), scene(1)]);
         late("error").unjudge(&mut found);
-        assert_eq!(hold(&found), [true, false]);
+        assert_eq!(verdicts(&found), [Holds, NotJudged]);
     }
 
     #[test]

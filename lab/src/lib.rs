@@ -9,5 +9,6 @@ pub mod report;
 pub mod scenario;
 mod scenarios;
 pub mod stage;
+pub mod stop;
 mod sweeps;
 pub mod watch;

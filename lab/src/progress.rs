@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::findings::Findings;
+use crate::findings::{Findings, Verdict};
 use crate::report::duration;
+use crate::stop;
 
 /// The live line changes so often.
 const TICK: Duration = Duration::from_millis(250);
@@ -99,6 +100,7 @@ impl Progress {
 
     /// A run of about `seconds`; several may be played side by side.
     pub fn act(&self, run: &str, seconds: f64) -> Act {
+        stop::check();
         let mut now = self.shared.now();
         let id = now.next;
         now.next += 1;
@@ -120,9 +122,13 @@ impl Progress {
         self.bar.suspend(|| {
             println!("{} ({})", found.name, duration(found.took));
             for claim in &found.claims {
-                let holds = if claim.holds { "ok   " } else { "FAILS" };
+                let verdict = match claim.verdict {
+                    Verdict::Holds => "ok        ",
+                    Verdict::Fails => "FAILS     ",
+                    Verdict::NotJudged => "not judged",
+                };
                 println!(
-                    "  {holds} {}: {} (wanted: {})",
+                    "  {verdict} {}: {} (wanted: {})",
                     claim.what, claim.measured, claim.wanted
                 );
             }

@@ -8,8 +8,6 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
@@ -24,15 +22,13 @@ use governor_tests::storm::report::monotonic_micros;
 use crate::findings::Mark;
 use crate::late::{Late, Load};
 use crate::progress::Act;
+use crate::stop;
 use crate::watch::{Sample, Watch};
-
-/// Set by Ctrl-C: who waits on a stage ends there.
-pub static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// How long a load may take to end after its time: its last tries run out first.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// How often a waiting stage looks at [`STOP`].
+/// How often a waiting stage looks whether the lab is stopped.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether the governor is there, and with which policy.
@@ -198,7 +194,7 @@ impl<'a> Stage<'a> {
     /// Waits until so many seconds after the beginning.
     pub fn until(&self, seconds: f64) {
         loop {
-            assert!(!STOP.load(Ordering::Relaxed), "stopped");
+            stop::check();
             let left = seconds - self.now();
             if left <= 0.0 {
                 return;

@@ -26,7 +26,8 @@ const CAPABILITIES: [(&str, u32); 3] = [
     ("CAP_BPF", 39),
 ];
 
-fn missing() -> Vec<String> {
+/// All that is missing, in words; nothing: kernel tests can run.
+pub fn missing() -> Vec<String> {
     let mut missing = Vec::new();
     if !nix::unistd::geteuid().is_root() {
         missing.push("not root".to_owned());

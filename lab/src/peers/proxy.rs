@@ -8,13 +8,32 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use governor_tests::process::Process;
 use governor_tests::scratch::Scratch;
 
 use crate::stage::Stage;
 
-/// Where the programs of the proxies are: the root of what was unpacked.
-pub static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+/// Where the programs of the proxies are: the root of what was unpacked. See [`find`].
+static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+
+/// Looks that the programs of all proxies are below this directory, and takes them from there.
+///
+/// # Errors
+/// Where one is missing.
+pub fn find(root: &Path) -> Result<()> {
+    let all = Proxy::ALL.map(Proxy::program);
+    let missing = all.iter().find(|program| !root.join(program).is_file());
+    if let Some(program) = missing {
+        bail!(
+            "{}: there is no {program} (`cargo xtask bench peers` unpacks them into target/peers/root)",
+            root.display()
+        );
+    }
+    // Once: it is a command line's.
+    let _ = PROGRAMS.set(root.to_owned());
+    Ok(())
+}
 
 /// How long a proxy may take to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);

@@ -23,6 +23,10 @@ pub enum Program {
 pub struct About {
     /// What was played.
     pub program: Program,
+    /// Which of its scenarios, by name; none: all of them.
+    pub named: Vec<String>,
+    /// How many those are: where fewer were played, it was stopped.
+    pub planned: usize,
     /// When the report was written, UTC: `2026-11-30T06:15:02Z`.
     pub date: String,
     /// `fast`, `usual` or `full`.
@@ -36,11 +40,19 @@ pub struct About {
 }
 
 impl About {
-    /// This run, on this machine.
-    pub fn this_run(program: Program, length: impl Display) -> Self {
+    /// This run, on this machine, of the scenarios of these names: none are all, of which there are
+    /// `planned`.
+    pub fn this_run(
+        program: Program,
+        named: &[&str],
+        planned: usize,
+        length: impl Display,
+    ) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease");
         Self {
             program,
+            named: named.iter().map(|name| (*name).to_owned()).collect(),
+            planned,
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             length: length.to_string(),
             machine: machine(),
@@ -49,22 +61,25 @@ impl About {
         }
     }
 
-    /// The command line that plays all of it again.
+    /// The command line that plays all of it again, as long as it was.
     pub fn again(&self) -> String {
-        match (self.program, self.length.as_str()) {
-            (Program::Lab, "full") => "cargo xtask lab --full".to_owned(),
-            (Program::Lab, _) => "cargo xtask lab".to_owned(),
-            (Program::Peers, "fast") => "cargo xtask bench peers --quick".to_owned(),
-            (Program::Peers, _) => "cargo xtask bench peers".to_owned(),
-        }
+        self.command(&self.named.join(" "))
     }
 
     /// The one that plays this scenario: of the comparison, all of it.
     pub fn again_one(&self, name: &str) -> String {
-        match self.program {
-            Program::Lab => format!("{} {name}", self.again()),
-            Program::Peers => self.again(),
-        }
+        self.command(name)
+    }
+
+    fn command(&self, names: &str) -> String {
+        let line = match (self.program, self.length.as_str()) {
+            (Program::Lab, "fast") => format!("sudo target/debug/storm-lab --fast {names}"),
+            (Program::Lab, "full") => format!("cargo xtask lab --full {names}"),
+            (Program::Lab, _) => format!("cargo xtask lab {names}"),
+            (Program::Peers, "fast") => "cargo xtask bench peers --quick".to_owned(),
+            (Program::Peers, _) => "cargo xtask bench peers".to_owned(),
+        };
+        line.trim_end().to_owned()
     }
 }
 

@@ -7,7 +7,7 @@ use super::number::number;
 use super::panel::{self, Band, Content, Curve, Panel};
 use super::paper::{Anchor, GREY, Paper, Pen, WIDTH, Words, width, wrapped};
 use super::series::{columns, slots_per_column, stretches};
-use crate::findings::{Findings, Run};
+use crate::findings::{Findings, Run, Verdict};
 
 /// Red and blue are told apart by everyone; further runs differ by their dashes too.
 const WITHOUT: [Pen; 5] = [
@@ -160,9 +160,13 @@ fn length(run: &Run) -> f64 {
 /// For those who do not see it.
 fn description(found: &Findings) -> String {
     let claims = found.claims.iter().map(|claim| {
-        let holds = if claim.holds { "holds" } else { "fails" };
+        let verdict = match claim.verdict {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "fails",
+            Verdict::NotJudged => "not judged",
+        };
         format!(
-            "{}: {} (wanted: {}), {holds}.",
+            "{}: {} (wanted: {}), {verdict}.",
             claim.what, claim.measured, claim.wanted
         )
     });

@@ -16,6 +16,8 @@ pub struct Figures {
     pub worst: f64,
     /// Goodput after the trouble, relative to what is offered and the service can do.
     pub goodput: f64,
+    /// From there on, seconds: 0, where the trouble does not end in time, is the whole run.
+    pub after: f64,
     /// Attempts that the governor refused.
     pub denied: f64,
 }
@@ -48,6 +50,7 @@ impl Figures {
             load: sum(&run.load, begin) / total(offered),
             worst: seconds.fold(f64::NAN, f64::max) / each_second,
             goodput: sum(&run.goodput, end) / sum(&possible(run), end),
+            after: end,
             denied: sum(&run.denied, 0.0) * run.slot,
         }
     }
@@ -120,6 +123,7 @@ mod tests {
             load: 4.0,
             worst: 4.0,
             goodput: 0.0,
+            after: 15.0,
             denied: 0.0,
         };
         assert_eq!(without, expected);

@@ -3,7 +3,7 @@
 use super::figures::{Figures, key};
 use super::number::{duration, number, percent};
 use super::{About, Program, chart, chart_name, sweep, sweep_name};
-use crate::findings::{Claim, Findings, Sweep, Table};
+use crate::findings::{Claim, Findings, Sweep, Table, Verdict};
 
 /// The whole of it.
 pub fn report(findings: &[Findings], about: &About) -> String {
@@ -16,7 +16,7 @@ pub fn report(findings: &[Findings], about: &About) -> String {
          by retries only. *Possible* is the lesser of what is offered and what the service can do.",
     );
     page.line("");
-    page.line(&format!("**{}**", summary(findings)));
+    page.line(&format!("**{}**", summary(findings, about)));
     page.line("");
     table(&mut page, findings);
     measured_on(&mut page, findings, about);
@@ -27,31 +27,55 @@ pub fn report(findings: &[Findings], about: &About) -> String {
     page.0
 }
 
-/// `every claim holds (6)`, `2 of 6 claims FAIL`
+/// `every claim holds (6 of 6)`, `2 of 6 claims FAIL`, `6 of 6 claims not judged: the machine was too slow`
 pub fn verdict(found: &Findings) -> String {
-    let (all, hold) = (found.claims.len(), held(found));
-    match (all, all - hold) {
-        (0, _) => "nothing is claimed".to_owned(),
-        (all, 0) => format!("every claim holds ({all} of {all})"),
-        (all, 1) => format!("1 of {all} claims FAILS"),
-        (all, failed) => format!("{failed} of {all} claims FAIL"),
+    let all = found.claims.len();
+    let failed = match found.count(Verdict::Fails) {
+        0 => None,
+        1 => Some(format!("1 of {all} claims FAILS")),
+        failed => Some(format!("{failed} of {all} claims FAIL")),
+    };
+    let unjudged = match found.count(Verdict::NotJudged) {
+        0 => None,
+        unjudged => Some(format!("{unjudged} of {all} claims {TOO_SLOW}")),
+    };
+    match (failed, unjudged) {
+        (Some(failed), Some(unjudged)) => format!("{failed}, {unjudged}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) if all == 0 => "nothing is claimed".to_owned(),
+        (None, None) => format!("every claim holds ({all} of {all})"),
     }
 }
 
-fn held(found: &Findings) -> usize {
-    found.claims.iter().filter(|claim| claim.holds).count()
-}
+/// Why a claim is not judged.
+const TOO_SLOW: &str = "not judged: the machine was too slow";
 
 /// Over all scenarios.
-fn summary(findings: &[Findings]) -> String {
-    let failed: Vec<_> = findings.iter().filter(|found| !found.hold()).collect();
-    let names: Vec<_> = failed.iter().map(|found| found.name.as_str()).collect();
-    match (failed.len(), findings.len()) {
-        (0, 1) => "Every claim of the one scenario that was played holds.".to_owned(),
-        (0, all) => format!("Every claim holds in all {all} scenarios."),
-        (1, all) => format!("1 of {all} scenarios FAILS: {}.", names.join(", ")),
-        (count, all) => format!("{count} of {all} scenarios FAIL: {}.", names.join(", ")),
+fn summary(findings: &[Findings], about: &About) -> String {
+    let all = findings.len();
+    let with = |verdict| {
+        let these = findings.iter().filter(move |it| it.count(verdict) > 0);
+        these.map(|it| it.name.as_str()).collect::<Vec<_>>()
+    };
+    let (failed, unjudged) = (with(Verdict::Fails), with(Verdict::NotJudged));
+    let mut summary = match (failed.len(), unjudged.len()) {
+        (0, 0) if all == 1 => "Every claim of the one scenario that was played holds.".to_owned(),
+        (0, 0) => format!("Every claim holds in all {all} scenarios."),
+        (0, _) => "No claim that was judged fails.".to_owned(),
+        (1, _) => format!("1 of {all} scenarios FAILS: {}.", failed.join(", ")),
+        (count, _) => format!("{count} of {all} scenarios FAIL: {}.", failed.join(", ")),
+    };
+    if !unjudged.is_empty() {
+        let count: usize = findings.iter().map(|it| it.count(Verdict::NotJudged)).sum();
+        summary += &format!(" {count} {TOO_SLOW} ({}).", unjudged.join(", "));
     }
+    if all < about.planned {
+        summary += &format!(
+            " Stopped: {all} of {} scenarios were played.",
+            about.planned
+        );
+    }
+    summary
 }
 
 fn table(page: &mut Page, findings: &[Findings]) {
@@ -64,9 +88,11 @@ fn table(page: &mut Page, findings: &[Findings]) {
     page.row(&["---"; 4]);
     for found in findings {
         let name = format!("[{0}](#{0})", found.name);
-        let holds = match found.hold() {
-            true => format!("yes ({0} of {0})", found.claims.len()),
-            false => format!("**NO** ({} of {})", held(found), found.claims.len()),
+        let held = format!("{} of {}", found.count(Verdict::Holds), found.claims.len());
+        let holds = match (found.count(Verdict::Fails), found.hold()) {
+            (0, true) => format!("yes ({held})"),
+            (0, false) => format!("not judged ({held})"),
+            _ => format!("**NO** ({held})"),
         };
         page.row(&[&name, &cell(&found.title), &holds, &cell(&key(found))]);
     }
@@ -121,12 +147,16 @@ fn section(page: &mut Page, found: &Findings, about: &About) {
             what,
             measured,
             wanted,
-            holds,
+            verdict,
             ..
         } in &found.claims
         {
-            let holds = if *holds { "holds" } else { "**FAILS**" };
-            page.row(&[&cell(what), &cell(measured), &cell(wanted), holds]);
+            let verdict = match verdict {
+                Verdict::Holds => "holds",
+                Verdict::Fails => "**FAILS**",
+                Verdict::NotJudged => TOO_SLOW,
+            };
+            page.row(&[&cell(what), &cell(measured), &cell(wanted), verdict]);
         }
         page.line("");
     }
@@ -177,7 +207,11 @@ fn runs(page: &mut Page, found: &Findings) {
             true => number(figures.denied.round()),
             false => "-".to_owned(),
         };
-        let goodput = format!("{} of what is possible", percent(figures.goodput));
+        let whole = match figures.after {
+            0.0 => ", in the whole run",
+            _ => "",
+        };
+        let goodput = format!("{} of what is possible{whole}", percent(figures.goodput));
         let (load, worst) = (times(figures.load), times(figures.worst));
         page.row(&[&cell(&run.name), &load, &worst, &goodput, &denied]);
     }

@@ -40,7 +40,8 @@ impl Shown {
             let wanted = if to - from < LINE {
                 from + LEAD
             } else {
-                (from + to - width) / 2.0
+                // Where it is wider than its shade, the line of an earlier mark may be on its left.
+                ((from + to - width) / 2.0).max(from)
             };
             // Not beyond the panels, as long as they are wide enough.
             let left = wanted.min(time.end - width).max(time.zero);
@@ -177,6 +178,14 @@ mod tests {
         let width = paper::width("restarted cold");
         assert_eq!(shown.marks[0].left, LEAD);
         assert_eq!(shown.marks[1].left, 600.0 - width);
+    }
+
+    #[test]
+    fn a_name_that_is_wider_than_its_shade_begins_with_it() {
+        let mut one = run("with", true);
+        one.marks = vec![mark(9.5, 9.5, "25 %"), mark(10.0, 12.0, "half are errors")];
+        let shown = Shown::of(&[one], TIME);
+        assert_eq!(shown.marks[1].left, 100.0);
     }
 
     #[test]

@@ -21,17 +21,28 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::findings::{Findings, Sweep};
+use crate::findings::{Findings, Sweep, Verdict};
 
 pub use about::{About, Program};
 pub use number::duration;
 
-/// Writes the report into `dir`, which is made where it is missing.
+/// Makes `dir` where it is missing, and looks that a report can be written there: before hours are
+/// spent on one.
+///
+/// # Errors
+/// Where it can not.
+pub fn prepare(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir)?;
+    let probe = dir.join(".storm-lab");
+    fs::write(&probe, "")?;
+    Ok(fs::remove_file(&probe)?)
+}
+
+/// Writes the report into `dir`, which [`prepare`] made.
 ///
 /// # Errors
 /// Where a file cannot be written.
 pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     let file = |name: &str, content: &str| {
         let path = dir.join(name);
         fs::write(&path, content).with_context(|| path.display().to_string())
@@ -51,6 +62,7 @@ pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
     let whole = Whole {
         about,
         holds: findings.iter().all(Findings::hold),
+        not_judged: findings.iter().map(|it| it.count(Verdict::NotJudged)).sum(),
         scenarios: findings,
     };
     file("report.json", &serde_json::to_string_pretty(&whole)?)?;
@@ -59,10 +71,13 @@ pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
 
 /// All of it, as JSON.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Whole<'a> {
     about: &'a About,
     /// Whether every claim of every scenario holds.
     holds: bool,
+    /// Claims that nothing can be said of: the machine was too slow.
+    not_judged: usize,
     scenarios: &'a [Findings],
 }
 

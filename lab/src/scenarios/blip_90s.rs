@@ -69,7 +69,8 @@ fn play(play: &Play<'_>) -> Found {
     ];
     if lasts < 90.0 {
         notes.push(format!(
-            "The stall is scaled down from 90 s to {lasts} s; `--full` plays 90 s."
+            "The stall is scaled down from 90 s to {lasts} s. `cargo xtask lab --full blip-90s` plays 90 s in two \
+             minutes; what that gave last is in docs/lab.md."
         ));
     }
     Found {

@@ -123,7 +123,10 @@ fn play(play: &Play<'_>) -> Found {
                 "s",
             ),
             Claim::at_most(
-                format!("with: time to error while down, p99, from {NOTICED} s after their first timeouts on"),
+                format!(
+                    "with: time to error while down, p99, callers that wait {patience} s, from {NOTICED} s after their \
+                     first timeouts on"
+                ),
                 fast * 1e3,
                 100.0,
                 "ms",
@@ -143,7 +146,10 @@ fn play(play: &Play<'_>) -> Found {
             format!("{:.0} s", back(&with)),
         ]);
         key.get_or_insert(Key {
-            what: "time to error while down, p99".to_owned(),
+            what: format!(
+                "time to error while down, p99, from {:.0} s after the hang began on",
+                down.0 - times.hang.0
+            ),
             without: format!("{slow:.1} s"),
             with: format!("{:.1} ms", fast * 1e3),
         });
@@ -173,11 +179,15 @@ fn play(play: &Play<'_>) -> Found {
             rows,
         )],
         key,
-        notes: vec![
+        notes: vec![format!(
             "An answer that is late is no failure before its caller gives up (long polls look the same): until the \
-             first timeouts nothing is refused, and a pool fills as it does without the governor."
-                .to_owned(),
-        ],
+             first timeouts nothing is refused, and a pool fills as it does without the governor. Figures leave that \
+             out: the first {:.0} s of the hang for callers that wait {} s, {:.0} s for those that wait {} s.",
+            times.down(times.patience[0]).0 - times.hang.0,
+            times.patience[0],
+            times.down(times.patience[1]).0 - times.hang.0,
+            times.patience[1],
+        )],
         ..Found::default()
     }
 }

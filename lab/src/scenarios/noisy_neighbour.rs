@@ -102,7 +102,7 @@ fn play(play: &Play<'_>) -> Found {
         claims: vec![
             Claim::at_most("with: operations of healthy workloads lost", lost, 1.0, "%"),
             Claim::at_most(
-                "with: requests of the two that fail half of the time, compared with those without",
+                "requests of the two that fail half of the time, with the governor compared with without",
                 broken(&with) as f64 / broken(&without) as f64,
                 0.8,
                 "x",

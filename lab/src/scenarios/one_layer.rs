@@ -49,7 +49,7 @@ impl Times {
             policy: 18.0,
             after: (28.0, 38.0),
             unwell: (48.0, 63.0),
-            end: 65.0,
+            end: 69.0,
         };
         // The policy's destinations are new: before anything is refused, each layer
         // must have seen twenty different requests succeed.
@@ -57,8 +57,8 @@ impl Times {
             before: (2.0, 4.0),
             policy: 4.5,
             after: (8.0, 12.0),
-            unwell: (15.0, 18.0),
-            end: 18.5,
+            unwell: (15.0, 25.0),
+            end: 29.0,
         };
         length.pick(fast, usual, usual)
     }
@@ -100,6 +100,11 @@ impl Told {
         well.count() as f64 / begun.len() as f64
     }
 
+    /// The same from a trouble's end on, two seconds later, for three.
+    fn well_after(&self, (_, end): (f64, f64)) -> f64 {
+        self.well((end + 2.0, end + 5.0))
+    }
+
     /// What comes to the leaf, named or not.
     fn at_leaf(&self, times: Times) -> Vec<Claim> {
         let name = &self.taken.name;
@@ -131,6 +136,12 @@ impl Told {
                 0.99,
                 "of them",
             ),
+            Claim::at_least(
+                format!("{name}: operations that end well from 2 to 5 s after all failed"),
+                self.well_after(times.after),
+                0.95,
+                "of them",
+            ),
             Claim::that(
                 format!("{name}: `gain` under the policy"),
                 format!("{}, measured {some:.2} and {all:.2}", after.allowed),
@@ -152,6 +163,7 @@ impl Told {
             format!("{:.2}", self.each(times.after)),
             format!("{:.2}", self.each(times.unwell)),
             format!("{:.3}", self.well(times.unwell)),
+            format!("{:.3}", self.well_after(times.after)),
             gain(before.seen),
             gain(after.allowed),
         ]
@@ -185,6 +197,7 @@ fn play(play: &Play<'_>) -> Found {
         "attempts at the leaf per request of the edge, all fail",
         "some fail",
         "end well while some fail",
+        "end well 2 to 5 s after all failed",
         "`gain` before the policy",
         "under it",
     ];

@@ -111,7 +111,7 @@ fn play(play: &Play<'_>) -> Found {
                 "",
             ),
             Claim::at_most(
-                "with: how much longer than without it the slowest operation of any client takes",
+                "how much longer the slowest operation of any client takes with the governor than without",
                 waits.fold(f64::NEG_INFINITY, f64::max),
                 1.0,
                 "s",

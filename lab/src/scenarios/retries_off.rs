@@ -7,6 +7,7 @@ use crate::findings::{Claim, Key};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
 use crate::stage::{ENDS_WITHIN, Governor, Stage};
+use crate::watch::Sample;
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -56,43 +57,43 @@ fn play(play: &Play<'_>) -> Found {
         ),
         claims: vec![
             Claim::at_least(
-                "the storm goes on by itself before the order: load",
+                "with: the storm goes on by itself before the order: load",
                 load.mean(off - 4, off) / offered.mean(off - 4, off),
                 2.0,
                 "x first tries",
             ),
             Claim::at_most(
-                "worst second from 1 s after `retries off` to `restore`: load",
+                "with: worst second from 1 s after `retries off` to `restore`: load",
                 per_second(off + 1, restore),
                 1.05,
                 "x first tries",
             ),
             Claim::at_least(
-                "goodput before `restore`",
+                "with: goodput before `restore`",
                 with.share(restore - 3, restore),
                 0.95,
                 "of offered",
             ),
             Claim::at_most(
-                "worst second while retries return, half of the answers being errors for a while: load",
+                "with: worst second while retries return, half of the answers being errors for a while: load",
                 per_second(restore, end),
                 1.5,
                 "x first tries",
             ),
             Claim::that(
-                "a stage is held while failures are high",
+                "with: a stage is held while failures are high",
                 &held.during,
                 "held, or a stage back",
                 held.is_held,
             ),
             Claim::at_least(
-                "goodput at the end, all retries admitted",
+                "with: goodput at the end, all retries admitted",
                 with.share(end - 5, end),
                 0.95,
                 "of offered",
             ),
             Claim::that(
-                "retries at the end",
+                "with: retries at the end",
                 &held.after,
                 "Enabled, 100 %",
                 held.is_over,
@@ -131,11 +132,32 @@ struct Held {
 
 fn retries(stage: &Stage<'_>) -> (String, u64) {
     let sample = stage.status();
-    let retries = sample
-        .map(|it| it.status["retries"].clone())
-        .unwrap_or_default();
+    sample.as_ref().map(told).unwrap_or_default()
+}
+
+/// State and percent of retries that are admitted.
+fn told(sample: &Sample) -> (String, u64) {
+    let retries = &sample.status["retries"];
     let state = retries["state"].as_str().unwrap_or("unknown").to_owned();
     (state, retries["percent"].as_u64().unwrap_or(u64::MAX))
+}
+
+/// Marks each stage of the restore where it began, as `status` had it.
+fn mark_stages(stage: &Stage<'_>) {
+    let samples = stage.samples();
+    let percents = samples.iter().map(|sample| (sample.t, told(sample).1));
+    let mut last = 100;
+    for (t, percent) in percents {
+        let at = t.saturating_sub(stage.start()) as f64 / 1e6;
+        match (last, percent) {
+            // `retries off`, which is marked.
+            (_, 0) => {}
+            (0, first) => stage.mark(at, at, &format!("restore: {first} %")),
+            (last, next) if next != last => stage.mark(at, at, &format!("{next} %")),
+            _ => {}
+        }
+        last = percent;
+    }
 }
 
 fn storm<T>(
@@ -183,6 +205,7 @@ fn incident(stage: &Stage<'_>, service: &Service) -> Held {
     // Two stages are left, and what was held.
     stage.until(LENGTH - 1.0);
     let (after, all) = retries(stage);
+    mark_stages(stage);
     Held {
         during: format!(
             "{before} % before, {during} % and {state} after {} s of it",

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::stage::STOP;
+use crate::stop;
 
 /// What `play` makes of each job, in the order of the jobs. Where the lab is stopped, what was not
 /// played is left out.
@@ -14,7 +14,7 @@ pub fn on_all<J: Sync, T: Send>(jobs: &[J], play: impl Fn(&J) -> T + Sync) -> Ve
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(number) else { return };
-            if STOP.load(Ordering::Relaxed) {
+            if stop::is_wanted() {
                 return;
             }
             let made = play(job);

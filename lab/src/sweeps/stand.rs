@@ -131,6 +131,7 @@ fn short(figure: f64) -> String {
 mod tests {
     use super::super::trial::{Scene, Wanted, mean};
     use super::*;
+    use crate::findings::Verdict;
 
     const TRIAL: Trial = Trial {
         key: "key",
@@ -161,7 +162,7 @@ mod tests {
         let trade = tried([(0.1, 90.0), (0.8, 200.0), (0.95, 280.0)]);
         assert_eq!(trade.stand(), Stand::Trade);
         let claim = trade.claim();
-        assert!(claim.holds);
+        assert_eq!(claim.verdict, Verdict::Holds);
         assert_eq!(
             claim.measured,
             "a trade: 1 has load: 90.0 for 200, but goodput: 0.100 for 0.800; \
@@ -173,9 +174,9 @@ mod tests {
     fn a_default_is_beaten_by_what_is_much_better_and_not_much_worse() {
         let beaten = tried([(0.8, 200.0), (0.8, 200.0), (0.95, 240.0)]);
         assert_eq!(beaten.stand(), Stand::Beaten(3.0));
-        assert!(!beaten.claim().holds);
+        assert_eq!(beaten.claim().verdict, Verdict::Fails);
         let plateau = tried([(0.8, 200.0), (0.8, 200.0), (0.85, 190.0)]);
         assert_eq!(plateau.stand(), Stand::Plateau);
-        assert!(plateau.claim().holds);
+        assert_eq!(plateau.claim().verdict, Verdict::Holds);
     }
 }

@@ -95,7 +95,7 @@ fn sweep() -> Sweep {
 }
 
 fn about() -> About {
-    About::this_run(Program::Lab, "usual")
+    About::this_run(Program::Lab, &[], 1, "usual")
 }
 
 /// Parses it as XML, and looks that every number of it is one and that all of it is on the paper.

@@ -28,6 +28,44 @@ fn claims_that_fail_are_told_in_words() {
 }
 
 #[test]
+fn what_is_not_judged_neither_holds_nor_fails() {
+    let mut late = blip();
+    late.claims[1].unjudge();
+    let report = markdown::report(&[late.clone()], &about());
+    let head =
+        "**No claim that was judged fails. 1 not judged: the machine was too slow (blip-5s).**";
+    assert!(report.contains(head), "{report}");
+    assert!(report.contains("| not judged (1 of 2) |"), "{report}");
+    assert!(report.contains("0.95 of offered | not judged: the machine was too slow |"));
+    assert!(!report.contains("FAIL"), "{report}");
+    assert!(!late.hold());
+    let svg = chart::chart(&late).expect("a chart");
+    assert!(svg.contains("1 of 2 claims not judged: the machine was too slow"));
+
+    let mut both = blip();
+    both.claims[0].unjudge();
+    let report = markdown::report(&[both, late], &about());
+    let head = "**1 of 2 scenarios FAILS: blip-5s. 2 not judged: the machine was too slow (blip-5s, blip-5s).**";
+    assert!(report.contains(head), "{report}");
+}
+
+#[test]
+fn a_lab_that_was_stopped_says_what_was_played() {
+    let stopped = About::this_run(Program::Lab, &[], 20, "usual");
+    let report = markdown::report(&[blip()], &stopped);
+    let head = "FAILS: blip-5s. Stopped: 1 of 20 scenarios were played.**";
+    assert!(report.contains(head), "{report}");
+}
+
+#[test]
+fn a_place_where_no_report_can_be_is_noticed_before() {
+    let file = std::env::temp_dir().join(format!("storm-lab-file-{}", std::process::id()));
+    fs::write(&file, "").expect("written");
+    assert!(prepare(&file.join("below")).is_err());
+    fs::remove_file(&file).expect("removed");
+}
+
+#[test]
 fn the_key_figure_is_made_of_the_runs_where_there_is_none() {
     let report = markdown::report(&[blip()], &about());
     let figures = "| goodput 0 % → 100 % of what is possible, load 4 x → 0.91 x offered |";
@@ -119,10 +157,11 @@ fn the_report_is_written_whole() {
     let mut found = blip();
     found.sweeps = vec![sweep()];
     found.runs[0].load[3] = f64::NAN;
+    prepare(&dir).expect("prepared");
     write(&dir, &[found], &about()).expect("written");
     let read = |name: &str| fs::read_to_string(dir.join(name)).expect(name);
     let json: serde_json::Value = serde_json::from_str(&read("report.json")).expect("JSON");
-    assert_eq!(json["scenarios"][0]["claims"][1]["holds"], false);
+    assert_eq!(json["scenarios"][0]["claims"][1]["verdict"], "fails");
     assert_eq!(json["about"]["length"], "usual");
     assert_eq!(json["holds"], false);
     // Every picture that the page shows is there.
@@ -153,7 +192,11 @@ fn the_report_is_written_whole() {
 fn a_report_says_how_to_get_it_again() {
     let lab = markdown::report(&[blip()], &about());
     assert!(lab.contains("`cargo xtask lab blip-5s`"), "{lab}");
-    let peers = About::this_run(Program::Peers, "usual");
+    let fast = About::this_run(Program::Lab, &["blip-5s"], 1, "fast");
+    let fast = markdown::report(&[blip()], &fast);
+    let again = "again: `sudo target/debug/storm-lab --fast blip-5s`";
+    assert!(fast.contains(again), "{fast}");
+    let peers = About::this_run(Program::Peers, &[], 4, "usual");
     let peers = markdown::report(&[blip()], &peers);
     assert!(
         peers.contains("again: `cargo xtask bench peers`"),

@@ -187,7 +187,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
     let mut claims = vec![
         Claim::at_most(
             format!(
-                "{name}: first tries refused before the storm, and {LIVE} s after it ({})",
+                "{name}, chaos: first tries refused before the storm, and {LIVE} s after it ({})",
                 chaos.late()
             ),
             chaos.refused_in_peace(),
@@ -195,13 +195,15 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
             "",
         ),
         Claim::at_most(
-            format!("{name}: worst second at the service while a governor is there or was killed"),
+            format!(
+                "{name}, chaos: worst second at the service while a governor is there or was killed"
+            ),
             chaos.worst_load(),
             LOAD,
             "x offered",
         ),
         Claim::at_most(
-            format!("{name}: until a daemon that was killed is back"),
+            format!("{name}, chaos: until a daemon that was killed is back"),
             chaos.back.killed,
             IN_FORCE,
             "s",
@@ -209,7 +211,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
     ];
     if let Some(back) = &chaos.back.restarted {
         claims.push(Claim::at_most(
-            format!("{name}: until one that was stopped is back"),
+            format!("{name}, chaos: until one that was stopped is back"),
             back.ready,
             IN_FORCE,
             "s",
@@ -217,7 +219,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
         // An overload must first fill a queue before there is something to refuse.
         if name != "overload" {
             claims.push(Claim::at_most(
-                format!("{name}: until it refuses"),
+                format!("{name}, chaos: until it refuses"),
                 back.refuses,
                 IN_FORCE,
                 "s",
@@ -229,7 +231,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
             let most = |storm: &Storm| storm.at_once() as f64;
             claims.push(Claim::at_most(
                 format!(
-                    "{name}: most tries at the service at once while the breakers are open (undisturbed: {})",
+                    "{name}, chaos: most tries at the service at once while the breakers are open (undisturbed: {})",
                     most(calm)
                 ),
                 most(chaos),
@@ -237,7 +239,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
                 "",
             ));
             claims.push(Claim::at_least(
-                format!("{name}: probes in that time ({})", chaos.told()),
+                format!("{name}, chaos: probes in that time ({})", chaos.told()),
                 chaos.probes() as f64,
                 2.0,
                 "",
@@ -246,7 +248,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
         "overload" => claims.extend([
             as_well(name, calm, chaos),
             Claim::at_least(
-                format!("{name}: operations that ended well from the stop on, relative to as long a time at its beginning"),
+                format!("{name}, chaos: operations that ended well from the stop on, relative to as long a time at its beginning"),
                 chaos.well_again(),
                 0.95,
                 "x",
@@ -256,7 +258,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
             as_well(name, calm, chaos),
             Claim::at_most(
                 format!(
-                    "{name}: first tries refused in the storm (undisturbed: {})",
+                    "{name}, chaos: first tries refused in the storm (undisturbed: {})",
                     calm.refused_in_it()
                 ),
                 chaos.refused_in_it(),
@@ -265,7 +267,7 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
             ),
             Claim::at_most(
                 format!(
-                    "{name}: fullest window of the budget until the stop (undisturbed: {:.2})",
+                    "{name}, chaos: fullest window of the budget until the stop (undisturbed: {:.2})",
                     calm.fullest_window()
                 ),
                 chaos.fullest_window(),
@@ -276,13 +278,13 @@ fn judge(kind: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
         _ => {}
     }
     claims.push(Claim::at_least(
-        format!("{name}: attempts that passed unjudged when the maps were full"),
+        format!("{name}, chaos: attempts that passed unjudged when the maps were full"),
         chaos.unjudged as f64,
         1.0,
         "",
     ));
     claims.push(Claim::at_most(
-        format!("{name}: lost by a workload that is new when they are"),
+        format!("{name}, chaos: lost by a workload that is new when they are"),
         chaos.newcomer_lost as f64,
         0.0,
         "operations",
