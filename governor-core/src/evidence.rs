@@ -86,7 +86,9 @@ impl History {
 }
 
 /// What is known about a request: whether it repeats a failed one, and which
-/// try it is. `declared` is the try that it says it is, 0 where it says none.
+/// try it is as far as tries were seen. `declared` is the try that it says it is,
+/// 0 where it says none: a caller may say any number, so rules go by the higher
+/// one ([`Link::at_least`]), and what is counted does not.
 ///
 /// It is a retry where it says so, where the operation it names failed, or where
 /// an equal one failed, none of them comes again by itself, and healthy requests
@@ -102,7 +104,7 @@ pub fn of_request(
     let repeats = declared >= 2;
     let own = Link {
         started: now,
-        number: if repeats { declared } else { 1 },
+        number: 1,
         about: 0,
     };
     let (named, another) = match name {
@@ -112,14 +114,10 @@ pub fn of_request(
         Name::Strong(sighting) => (sighting.failed(), sighting.failed().is_none()),
     };
     if let Some(link) = named {
-        return (Evidence::Exact, link.at_least(declared));
+        return (Evidence::Exact, link);
     }
     let known = matches!(print.seen, Seen::Failed) && !another;
-    let link = if known {
-        print.link.at_least(declared)
-    } else {
-        own
-    };
+    let link = if known { print.link } else { own };
     if repeats || known && matches!(history, History::Distinct) {
         (Evidence::Exact, link)
     } else if print.failed().is_some() {

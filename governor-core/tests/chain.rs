@@ -219,33 +219,17 @@ fn equal_requests_of_another_workload_say_nothing() {
 }
 
 #[test]
-fn a_declared_retry_is_one_and_has_the_number_it_says() {
+fn a_declared_retry_is_one_and_only_tries_that_were_seen_are_counted() {
     let requests = Requests::new(Params::DEFAULT, 1);
     let declared = |declared| Request { declared, ..get(1) };
-    let (evidence, link) = requests.evidence(0, at(0), &declared(3));
-    assert_eq!((evidence, link.number), (Evidence::Exact, 3));
+    let (evidence, link) = requests.evidence(0, at(0), &declared(50));
+    assert_eq!((evidence, link.number), (Evidence::Exact, 1));
     assert_eq!(requests.evidence(0, at(0), &declared(1)).0, Evidence::None);
-}
-
-#[test]
-fn the_higher_of_the_declared_and_the_counted_number_counts() {
-    let without_budget = Params {
-        budget_enabled: 0,
-        ..Params::DEFAULT
-    };
-    let requests = Requests::new(without_budget, 1);
-    requests.distinct(0, at(0));
-    for n in 0..3 {
-        let sent = requests.send(0, at(100 + n * 10), get(1));
-        requests.answer(&sent, at(105 + n * 10), 429);
-    }
-    let number = |declared| {
-        let request = Request { declared, ..get(1) };
-        requests.evidence(0, at(200), &request).1.number
-    };
-    assert_eq!(number(0), 4);
-    assert_eq!(number(2), 4);
-    assert_eq!(number(6), 6);
+    // Nor by the next ones.
+    let sent = requests.send(0, at(0), declared(2));
+    requests.answer(&sent, at(5), 503);
+    let (evidence, link) = requests.evidence(0, at(10), &declared(50));
+    assert_eq!((evidence, link.number), (Evidence::Exact, 2));
 }
 
 #[test]

@@ -63,6 +63,19 @@ fn the_policy_says_how_many_tries_follow_the_first() {
 }
 
 #[test]
+fn rules_go_by_the_higher_of_the_declared_and_the_counted_number() {
+    let requests = with(|p| p.attempts = 3);
+    let declared = |declared| Request { declared, ..get(1) };
+    let too_many = denied(Reason::Attempts);
+    assert_eq!(requests.refused(0, at(90), declared(5)), too_many);
+    for n in 0..4 {
+        let sent = requests.send(0, at(100 + n * 10), declared(0));
+        requests.answer(&sent, at(105 + n * 10), 429);
+    }
+    assert_eq!(requests.refused(0, at(200), declared(2)), too_many);
+}
+
+#[test]
 fn a_chain_older_than_its_deadline_is_not_continued() {
     let requests = with(|p| (p.deadline, p.attempts) = (5_000, 100));
     let mut now = 100;

@@ -69,7 +69,11 @@ fn facts(p: &Params, record: &mut Record) -> Attempt {
     let evidence = Evidence::from_number(record.evidence);
     let repeat = Repeat {
         age: Millis(now.stamp().0.saturating_sub(record.exchange.chain_started)),
-        number: record.exchange.number,
+        number: record
+            .exchange
+            .link()
+            .at_least(record.request.attempt)
+            .number,
         about: record.about,
     };
     let workload = record.endpoint.workload;

@@ -135,7 +135,7 @@ impl Requests {
         let (evidence, link) = self.evidence(caller, now, &request);
         let repeat = Repeat {
             age: Millis(now.stamp().0.saturating_sub(link.started.0)),
-            number: link.number,
+            number: link.at_least(request.declared).number,
             about: link.about | request.said,
         };
         let p = &self.node.params;

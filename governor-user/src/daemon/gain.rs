@@ -12,6 +12,7 @@ use super::workloads::{Place, place};
 use crate::errors::{Failure, Result};
 use crate::gain::listeners::Listeners;
 use crate::gain::{Gain, Measured, gain};
+use crate::kernel;
 
 /// Longest measurement: clients wait no longer for any answer.
 const LONGEST: f64 = 10.0;
@@ -50,6 +51,8 @@ pub async fn measure(node: &Node, wanted: Wanted) -> Result<Gain, Declined> {
             now: &now,
             between,
             listeners: &listeners,
+            orders: &state.governor.orders(),
+            at: kernel::now(),
         };
         let names = state.names.shown(&state.in_force.effective);
         Ok::<_, Failure>(gain(&measured, &names, |cgroup| workload_of(&tree, cgroup)))

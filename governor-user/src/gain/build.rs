@@ -3,15 +3,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use governor_core::key::{DestinationKey, EndpointKey, WorkloadKey};
+use governor_core::key::{DestinationKey, EndpointKey, OrderKey, WorkloadKey};
 use governor_core::ledger::{EndpointLedger, WorkloadLedger, count};
+use governor_core::order::Order;
 use governor_core::params::Params;
+use governor_core::units::Nanos;
 
 use super::allowed::Tries;
 use super::listeners::Listeners;
 use super::model::{Destination, Gain, Layer, Load, Multiplied};
+use super::ordered::Share;
 use super::paths::{Hop, Layers, Path};
 use crate::kernel::{Snapshot, params, selected};
+use crate::policy::Policy;
 use crate::policy::schema::API_VERSION;
 use crate::status::{Attempts, Names, label};
 
@@ -25,6 +29,10 @@ pub struct Measured<'a> {
     pub between: Duration,
     /// Who listens where.
     pub listeners: &'a Listeners,
+    /// What operators have ordered.
+    pub orders: &'a [(OrderKey, Order)],
+    /// When that holds.
+    pub at: Nanos,
 }
 
 /// Endpoints that were called, by destination.
@@ -96,6 +104,7 @@ pub fn gain(
         let offered = Attempts::offered(count);
         let tries = (0..hops.len()).filter(of).map(|hop| called[hop].tries);
         let longest = tries.max_by_key(|tries| tries.most());
+        let worst_case = |hop: usize| becomes(operations[hop], worst[hop].product, &hops[hop]);
         let addresses: BTreeSet<_> = endpoints[key]
             .iter()
             .map(|(endpoint, _)| label(&endpoint.address, endpoint.port))
@@ -119,8 +128,14 @@ pub fn gain(
             load: Load {
                 attempts_per_second: hundredths(sum(&|hop| hops[hop].attempts)),
                 operations_per_second: hundredths(sum(&|hop| operations[hop])),
-                worst_case_per_second: hundredths(sum(&|hop| operations[hop] * worst[hop].product)),
-                allowed_per_second: hundredths(sum(&|hop| operations[hop] * passing[hop].product)),
+                worst_case_per_second: hundredths(sum(&worst_case)),
+                allowed_per_second: hundredths(sum(&|hop| {
+                    // Where nothing is refused, it is the same.
+                    match passing[hop].product < worst[hop].product {
+                        true => operations[hop] * passing[hop].product,
+                        false => worst_case(hop),
+                    }
+                })),
             },
             survival: None,
         }
@@ -193,18 +208,21 @@ fn hops<'a>(
             attempts: rate(now.total(), then.total()),
         };
         let policy = policy(key, &endpoints[&key.destination], measured.now, names);
+        let ordered = Share::of(measured.orders, key, measured.at);
         let called = Called {
             key,
             ledger,
             tries,
-            allowed: tries.allowed(policy.as_ref(), hop.first),
+            allowed: tries.allowed(policy.as_ref(), ordered, hop.first),
         };
         Some((called, hop))
     });
     called.unzip()
 }
 
-/// The policy that judges a workload's calls of a destination.
+/// The policy that judges a workload's calls of a destination: a group belongs
+/// to one. Else the one that judged its last call; where there was none under the
+/// policies in force, the one for all that no other names.
 fn policy(
     key: &WorkloadKey,
     endpoints: &[(&EndpointKey, &EndpointLedger)],
@@ -214,12 +232,42 @@ fn policy(
     let own = endpoints
         .iter()
         .filter(|(it, _)| it.workload == key.workload);
-    let rule = own
-        .filter_map(|(_, ledger)| selected(ledger, snapshot.generation))
-        .next()?;
-    Some(params(&names.policies.get(rule as usize)?.spec))
+    let judged = || {
+        let mut rules = own.filter_map(|(_, ledger)| selected(ledger, snapshot.generation));
+        names.policies.get(rules.next()? as usize)
+    };
+    let everywhere = |it: &&Policy| it.spec.workloads.is_empty() && it.spec.destinations.is_empty();
+    let policy = match names.groups.get(&key.destination.group) {
+        Some(group) => names.policies.iter().find(|it| it.name == group.policy),
+        None => judged().or_else(|| names.policies.iter().find(everywhere)),
+    };
+    Some(params(&policy?.spec))
+}
+
+/// Attempts a second that operations become where nothing is refused: no less
+/// than are measured, which may be retries of what was tried first before.
+fn becomes(operations: f64, product: f64, hop: &Hop) -> f64 {
+    (operations * product).max(hop.attempts)
 }
 
 fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worst_case_is_never_below_what_is_measured() {
+        let hop = Hop {
+            caller: 1,
+            called: 0,
+            first: 39.0,
+            attempts: 147.0,
+        };
+        assert_eq!(becomes(39.0, 3.0, &hop), 147.0);
+        assert_eq!(becomes(39.0, 4.0, &hop), 156.0);
+        assert_eq!(becomes(0.0, 4.0, &hop), 147.0);
+    }
 }

@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! listeners -> who listens where, in every network namespace
+//! ordered   -> which share of retries operators let through
 //! build     -> hops from two looks at the ledgers, layers from the listeners
 //! paths     -> the worst path to each hop, and how many operations there are
 //! survival  -> whether a destination's capacity bears it
@@ -17,6 +18,7 @@ mod allowed;
 mod build;
 pub mod listeners;
 pub mod model;
+mod ordered;
 mod paths;
 mod survival;
 mod table;

@@ -95,7 +95,8 @@ pub struct Load {
     pub attempts_per_second: f64,
     /// Operations: attempts without retries, here and in the layers above.
     pub operations_per_second: f64,
-    /// What these operations become in the worst case.
+    /// What these operations become in the worst case of those who call now; no
+    /// less than the attempts that were measured.
     pub worst_case_per_second: f64,
     /// The same, as policies in force let it.
     pub allowed_per_second: f64,
@@ -113,7 +114,7 @@ pub struct Survival {
     pub cold: Bears,
 }
 
-/// What a capacity bears; nothing is known of load that is not there now.
+/// What a capacity bears; `null`: cannot say, nobody called while it was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bears {

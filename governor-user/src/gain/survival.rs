@@ -26,7 +26,8 @@ pub fn judge(destination: &Destination, capacity: Capacity) -> Survival {
     );
     let allowed = becomes(load.allowed_per_second, destination.allowed.multiplier);
     let bears = |capacity: f64| {
-        let busy = load.operations_per_second > 0.0;
+        // Of a destination that nobody calls now nothing is known.
+        let busy = load.attempts_per_second > 0.0;
         let holds = |per_second: f64| busy.then_some(per_second <= capacity);
         Bears {
             capacity_per_second: capacity,

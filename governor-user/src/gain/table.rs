@@ -106,7 +106,7 @@ fn layers(out: &mut String, destination: &Destination) {
 fn survives(out: &mut String, destination: &Destination, survival: &Survival) {
     let load = &destination.load;
     let name = &destination.destination;
-    if load.operations_per_second > 0.0 {
+    if load.attempts_per_second > 0.0 {
         let _ = writeln!(
             out,
             "{name} now: {} attempts/s, of {} operations/s",
@@ -115,7 +115,7 @@ fn survives(out: &mut String, destination: &Destination, survival: &Survival) {
         );
         let _ = writeln!(
             out,
-            "  worst case {}/s, as policies allow {}/s",
+            "  worst case of these {}/s, as policies allow {}/s",
             rate(load.worst_case_per_second),
             rate(load.allowed_per_second)
         );
@@ -128,24 +128,29 @@ fn survives(out: &mut String, destination: &Destination, survival: &Survival) {
 }
 
 fn bears(out: &mut String, state: &str, bears: &Bears) {
-    let verdict = |holds: Option<bool>| match holds {
-        Some(true) => "survives",
-        Some(false) => "does not survive",
-        None => "bears",
+    let capacity = rate(bears.capacity_per_second);
+    let (Some(calm), Some(worst_case), Some(allowed)) =
+        (bears.calm, bears.worst_case, bears.allowed)
+    else {
+        let _ = writeln!(out, "  {state} {capacity}/s: cannot say: no calls");
+        return;
     };
-    let _ = writeln!(out, "  {state} {}/s:", rate(bears.capacity_per_second));
-    if bears.calm == Some(false) {
+    let _ = writeln!(out, "  {state} {capacity}/s:");
+    if !calm {
         let _ = writeln!(out, "    does not survive even calm load, without a retry");
     }
     let cases = [
-        ("the worst case", bears.worst_case, bears.worst_case_up_to),
-        ("what policies allow", bears.allowed, bears.allowed_up_to),
+        ("the worst case", worst_case, bears.worst_case_up_to),
+        ("what policies allow", allowed, bears.allowed_up_to),
     ];
     for (what, holds, up_to) in cases {
+        let verdict = match holds {
+            true => "survives",
+            false => "does not survive",
+        };
         let _ = writeln!(
             out,
-            "    {} {what} (up to {} operations/s)",
-            verdict(holds),
+            "    {verdict} {what} (up to {} operations/s)",
             rate(up_to)
         );
     }
@@ -283,7 +288,7 @@ leaf, worst case 27x:
   /mid tries leaf 3x
 
 leaf now: 320 attempts/s, of 40 operations/s
-  worst case 1,080/s, as policies allow 48/s
+  worst case of these 1,080/s, as policies allow 48/s
   capacity 1,000/s:
     does not survive the worst case (up to 37 operations/s)
     survives what policies allow (up to 833 operations/s)
@@ -295,6 +300,26 @@ leaf now: 320 attempts/s, of 40 operations/s
 Layers on other nodes, and behind virtual addresses, are not seen.
 "
         );
+    }
+
+    #[test]
+    fn where_nobody_called_nothing_is_judged() {
+        let mut gain = shown();
+        let leaf = &mut gain.destinations[0];
+        leaf.load = Load::default();
+        let capacity = Capacity {
+            warm: 1_000.0,
+            cold_percent: 3.0,
+        };
+        leaf.survival = Some(judge(leaf, capacity));
+        let text = table(&gain);
+        let judged = "\
+leaf now: no calls while this was measured
+  capacity 1,000/s: cannot say: no calls
+  cold (3 %) 30/s: cannot say: no calls
+";
+        assert!(text.contains(judged), "{text}");
+        assert!(!text.contains("survive"), "{text}");
     }
 
     #[test]

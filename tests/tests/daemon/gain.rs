@@ -2,6 +2,7 @@
 
 use governor_tests::caller::Storm;
 use governor_tests::cgroup::Cgroup;
+use governor_tests::dial::Dialler;
 use governor_tests::service::Service;
 
 use super::*;
@@ -221,4 +222,62 @@ fn a_new_process_that_is_refused_four_times_is_guessed_to_try_one_operation() {
         .expect_success()
         .stdout;
     assert!(text.contains("~4x"), "{text}");
+}
+
+/// Of the law only the rule about tries is in force.
+fn tries(attempts: u32) -> String {
+    ONE_LAYER
+        .split("---")
+        .take(1)
+        .map(|outer| outer.replace("8081", &PORT.to_string()))
+        .map(|outer| outer.replace("attempts: 2", &format!("attempts: {attempts}")))
+        .collect()
+}
+
+#[test]
+fn what_a_request_says_of_itself_multiplies_nothing_and_what_is_in_force_bounds_the_rest() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("one.yaml", &tries(2));
+    let _daemon = node.start_daemon();
+    let service = Service::start(PORT, "--capacity 5000", &lab.place());
+    service.order("status 503");
+    let claim = || {
+        let mut stream = Dialler::start(&lab.place()).connect(lab.address(PORT));
+        let head = "GET /a HTTP/1.1\r\nHost: a\r\nx-envoy-attempt-count: 50\r\n\r\n";
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("it is answered");
+    };
+    let longest_worst_allowed = || {
+        let shown = gain(&node, &[]);
+        let called = at(&shown, PORT);
+        [
+            &called["longestChain"],
+            &called["worstCase"]["multiplier"],
+            &called["allowed"]["multiplier"],
+        ]
+        .map(|it| it.as_f64().expect("a number"))
+    };
+    claim();
+    assert_eq!(longest_worst_allowed(), [1.0, 1.0, 1.0]);
+
+    let storm = format!(
+        "crowd 127.0.0.1:{PORT} --rate 4 --arrivals even --for 500ms --idempotency-key \
+         --retry naive --tries 6 --delay 10ms"
+    );
+    lab.storm(&storm, LIMIT);
+    claim();
+    // The fourth was refused: the further ones are not told apart.
+    assert_eq!(longest_worst_allowed(), [4.0, 4.0, 3.0]);
+
+    // Nobody calls under the new policy.
+    node.write_policy("one.yaml", &tries(1));
+    eventually("it allows 2", || longest_worst_allowed() == [4.0, 4.0, 2.0]);
+    node.ctl(["retries", "off", "--yes"]).expect_success();
+    assert_eq!(longest_worst_allowed(), [4.0, 4.0, 1.0]);
+    let idle = node
+        .ctl(["gain", "--over", "100ms", "--capacity", "10"])
+        .expect_success();
+    assert!(idle.stdout.contains("cannot say"), "{}", idle.stdout);
 }
