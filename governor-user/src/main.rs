@@ -11,6 +11,7 @@ mod gain;
 mod interfaces;
 mod kernel;
 mod policy;
+mod printable;
 mod status;
 
 use std::process::ExitCode;

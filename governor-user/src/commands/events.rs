@@ -8,6 +8,7 @@ use http_body_util::BodyExt as _;
 use crate::client::{Client, Socket, block_on, segment};
 use crate::daemon::eventlog::Entry;
 use crate::errors::{Failure, Result};
+use crate::printable::printable;
 
 /// Show denials, breaker moves, policy changes and orders
 #[derive(Clone, Debug, Args)]
@@ -81,7 +82,8 @@ fn plain(entry: &Entry) -> String {
     if let Some(who) = who {
         text.push_str(&format!("  [{who}]"));
     }
-    text
+    // One line, whatever a cgroup is called.
+    printable(&text).replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -98,6 +100,12 @@ mod tests {
         assert_eq!(
             plain(&entry),
             "T  auth: refused, the retry budget is spent  [/a.service, pid 7]"
+        );
+        entry.workload = Some("/a\u{1b}[31m\nb.service".to_owned());
+        assert!(
+            plain(&entry).ends_with("[/a\\u{1b}[31m\\nb.service, pid 7]"),
+            "{}",
+            plain(&entry)
         );
         let mut entry = Entry::now(Kind::Order, "retries off");
         entry.at = "T".to_owned();

@@ -20,7 +20,7 @@ use crate::policy::units::GoDuration;
   retry-governor retries restore --destination auth --stages 5,20,100 --every 2m
   retry-governor retries status
 
-When `off` ends, and from now on with `restore`, retries return in stages: 10, 25, 50, then 100 percent, a minute each. A stage is held while more than 5 percentage points more attempts fail than when it began, and falls back to the one before when that lasts for a minute. Where `off` and `restore` name no destination: `off` is for the node, `restore` for all that is ordered.")]
+When `off` ends, and from now on with `restore`, retries return in stages: 10, 25, 50, then 100 percent, a minute each. A stage is held while more than 5 percentage points more attempts fail than when it began, and falls back to the one before when that lasts for a minute; it is held, too, while more than half fail. `restore` keeps the stages that `off` named. Where `off` and `restore` name no destination: `off` is for the node, `restore` for all that is ordered.")]
 pub struct RetriesArgs {
     /// What to do
     action: Action,
@@ -30,10 +30,10 @@ pub struct RetriesArgs {
     /// How long `off` lasts, at most 24h [default: 15m]
     #[arg(long = "for", value_name = "DURATION", value_parser = lasting)]
     lasting: Option<GoDuration>,
-    /// Percent of retries admitted in each stage of the return, rising [default: 10,25,50,100]
+    /// Percent of retries admitted in each stage of the return, rising [default: 10,25,50,100; for `restore` as ordered]
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = stage)]
     stages: Option<Vec<u8>>,
-    /// How long each stage lasts, 1s to 1h [default: 60s]
+    /// How long each stage lasts, 1s to 1h [default: 60s; for `restore` as ordered]
     #[arg(long, value_name = "DURATION", value_parser = lasting)]
     every: Option<GoDuration>,
     /// Hold a stage while so many percentage points more attempts fail than when it began [default: 5]
@@ -113,7 +113,13 @@ pub fn run(args: &RetriesArgs) -> Result<()> {
             .await?
             .put("/v1/retries", &order)
             .await?;
-        print(&(answer.message + "\n"))
+        print(&(answer.message + "\n"))?;
+        match (answer.still, &args.destination) {
+            (Some(still), Some(destination)) => {
+                Err(Failure::failed(format!("retries to {destination}"), still))
+            }
+            _ => Ok(()),
+        }
     })
 }
 
@@ -142,7 +148,8 @@ async fn status(args: &RetriesArgs) -> Result<()> {
         .await?;
     let wanted = |order: &&OrderShown| {
         let destination = args.destination.as_deref();
-        destination.is_none_or(|wanted| order.destination.as_deref() == Some(wanted))
+        let at = order.destination.as_deref();
+        destination.is_none_or(|wanted| at.is_none_or(|at| at == wanted))
     };
     let orders: Vec<_> = list.orders.iter().filter(wanted).collect();
     let mut text: String = orders

@@ -74,6 +74,7 @@ impl IntoResponse for Declined {
         match self {
             Self::Refused(why) => no(StatusCode::BAD_REQUEST, why),
             Self::Unknown(why) => no(StatusCode::NOT_FOUND, why),
+            Self::Overruled(why) => no(StatusCode::CONFLICT, why),
             Self::Failed(failure) => failed(&failure),
         }
     }
@@ -243,6 +244,11 @@ async fn events(
             );
         }
     };
+    if let Some(name) = &wanted.destination
+        && let Err(Declined::Unknown(why)) = control.node.knows(name)
+    {
+        return no(StatusCode::NOT_FOUND, why);
+    }
     let Ok(place) = Arc::clone(&control.streams).try_acquire_owned() else {
         return no(
             StatusCode::TOO_MANY_REQUESTS,

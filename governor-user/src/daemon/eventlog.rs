@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -123,6 +123,22 @@ pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
+/// A time as [`rfc3339`] wrote it, and how far from now that is:
+/// `2026-11-30T11:00:40.000Z (in 40s)`.
+pub fn beside_now(text: &str) -> String {
+    let Ok(time) = humantime::parse_rfc3339(text) else {
+        return text.to_owned();
+    };
+    let rounded = |far: Duration| {
+        let seconds = far.saturating_add(Duration::from_millis(500)).as_secs();
+        humantime::format_duration(Duration::from_secs(seconds)).to_string()
+    };
+    match time.duration_since(SystemTime::now()) {
+        Ok(ahead) => format!("{text} (in {})", rounded(ahead)),
+        Err(passed) => format!("{text} ({} ago)", rounded(passed.duration())),
+    }
+}
+
 /// The log.
 #[derive(Debug)]
 pub struct EventLog {
@@ -175,6 +191,17 @@ mod tests {
             .iter()
             .map(|entry| entry.message.clone())
             .collect()
+    }
+
+    #[test]
+    fn a_time_is_told_beside_how_far_it_is_from_now() {
+        let now = SystemTime::now();
+        let told = |time| beside_now(&rfc3339(time));
+        let ahead = told(now + Duration::from_secs(220));
+        assert!(ahead.ends_with("Z (in 3m 40s)"), "{ahead}");
+        let ago = told(now - Duration::from_secs(40));
+        assert!(ago.ends_with("Z (40s ago)"), "{ago}");
+        assert_eq!(beside_now("soon"), "soon");
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use std::fmt::Display;
 
+use crate::printable::printable;
+
 /// Something happened.
 pub fn say(line: impl Display) {
-    eprintln!("retry-governor: {line}");
+    eprintln!("retry-governor: {}", printable(&line.to_string()));
 }
 
 /// Something is not as it should be; the daemon goes on.
 pub fn warn(line: impl Display) {
-    eprintln!("retry-governor: warning: {line}");
+    say(format_args!("warning: {line}"));
 }

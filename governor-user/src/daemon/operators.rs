@@ -1,6 +1,7 @@
 //! Carrying out what operators order: names become keys, orders go to the
 //! kernel, and every change is an event that says who and until when.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use governor_core::key::OrderKey;
@@ -8,13 +9,18 @@ use governor_core::order::{Order, Told, hold};
 use governor_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::eventlog::{By, Entry, Kind, rfc3339};
+use super::eventlog::{By, Entry, Kind, beside_now, rfc3339};
 use super::log;
 use super::node::{Node, State};
-use super::orders::{self, Breakers, Hold, Refused, Retries, RetriesState, Shed};
+use super::orderlist::node_wide;
+use super::orders::{
+    self, Breakers, Hold, NOTHING_TO_RESTORE, Refused, Retries, RetriesState, Shed,
+};
+use super::retriesshown::refuses_until;
 use super::scope::{ANYWHERE, Scope, shown_destination, words};
 use crate::errors::Failure;
 use crate::kernel::now;
+use crate::policy::units::GoDuration;
 
 /// Why an order is not carried out.
 #[derive(Debug)]
@@ -23,6 +29,8 @@ pub enum Declined {
     Refused(String),
     /// It names something that is not there.
     Unknown(String),
+    /// Another order counts.
+    Overruled(String),
     /// The kernel said no.
     Failed(Failure),
 }
@@ -48,6 +56,9 @@ pub struct Answer {
     /// Until when, RFC 3339; absent where an order was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// Why retries are refused there all the same; absent: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub still: Option<String>,
 }
 
 /// An order without anything in it.
@@ -66,11 +77,12 @@ pub const NOTHING: Order = Order {
 };
 
 /// Every destination and workload.
-const EVERYONE: OrderKey = OrderKey {
+pub const EVERYONE: OrderKey = OrderKey {
     workload: 0,
     destination: ANYWHERE,
 };
-const DETACHED: &str =
+/// Added where nothing is attached.
+pub const DETACHED: &str =
     "; nothing will be refused, because the programs are not attached (restart the daemon)";
 
 /// A time of the kernel's clock as a time of day.
@@ -94,10 +106,18 @@ impl Node {
         let words = &scope.words;
         if request.state == RetriesState::Enabled {
             state.take_back(&scope, |before| request.apply(before, now()))?;
-            return Ok(self.ordered(&scope, format!("retries to {words} are enabled"), None, by));
+            let still = state.still(&scope, "on");
+            let message = match still {
+                None => format!("retries to {words} are enabled"),
+                Some(_) => format!("nothing is ordered about retries to {words} alone any more"),
+            };
+            return Ok(Answer {
+                still,
+                ..self.ordered(&scope, message, None, by)
+            });
         }
         let lasting = request.lasting.unwrap_or(orders::USUAL);
-        let stages = stages_in_words(&order, request);
+        let stages = stages_in_words(&order);
         let message = format!("retries to {words} are off for {lasting}, then return in {stages}");
         Ok(self.ordered(&scope, message, Some(order.off_until), by))
     }
@@ -112,22 +132,27 @@ impl Node {
     ) -> Result<Answer, Declined> {
         let mut state = self.state();
         let (now, everywhere) = (now(), scope.key == EVERYONE);
-        let ordered = state.governor.orders();
-        let mut keys: Vec<_> = ordered
-            .into_iter()
-            .filter(|(key, order)| {
-                (everywhere || *key == scope.key) && now < orders::retries_end(order)
-            })
-            .map(|(key, _)| key)
-            .collect();
+        let mut orders = state.governor.orders();
+        orders.retain(|(key, order)| {
+            (everywhere || *key == scope.key) && now < orders::retries_end(order)
+        });
         // The node's first: it is the answer.
-        keys.sort_by_key(|key| *key != EVERYONE);
-        if keys.is_empty() {
+        orders.sort_by_key(|(key, _)| *key != EVERYONE);
+        let still = state.still(scope, "restore");
+        if orders.is_empty() {
             // Says what is wrong with the request, if anything else is.
-            request.apply(NOTHING, now)?;
+            let nothing = request.apply(NOTHING, now).map_err(Declined::from);
+            return Err(match (nothing, still) {
+                (Err(Declined::Refused(why)), Some(still)) if why == NOTHING_TO_RESTORE => {
+                    let words = &scope.words;
+                    Declined::Overruled(format!("retries to {words}: {still}"))
+                }
+                (Err(why), _) => why,
+                (Ok(_), _) => Declined::Refused(NOTHING_TO_RESTORE.to_owned()),
+            });
         }
         let mut answers = Vec::new();
-        for key in keys {
+        for (key, before) in orders {
             let order = state.give(key, |before| request.apply(before, now))?;
             state.restores.watches.remove(&key);
             let scope = Scope {
@@ -136,8 +161,14 @@ impl Node {
                 key,
                 ..*scope
             };
-            let stages = stages_in_words(&order, request);
-            let message = format!("retries to {} return from now on in {stages}", scope.words);
+            let stages = stages_in_words(&order);
+            let again = before.restoring(now).map_or(String::new(), |(_, percent)| {
+                format!("; that begins anew: {percent} % were admitted")
+            });
+            let message = format!(
+                "retries to {} return from now on in {stages}{again}",
+                scope.words
+            );
             answers.push(self.ordered(&scope, message, Some(orders::retries_end(&order).0), by));
         }
         let until = answers.iter().find_map(|answer| answer.until.clone());
@@ -145,6 +176,7 @@ impl Node {
         Ok(Answer {
             message: messages.join("\n"),
             until,
+            still,
         })
     }
 
@@ -201,6 +233,17 @@ impl Node {
         Ok(self.ordered(&scope, message, until, by))
     }
 
+    /// Whether events may be of a destination of this name: it may be an ip:port, or one that
+    /// something happened to while a policy named it.
+    pub fn knows(&self, destination: &str) -> Result<(), Declined> {
+        let named = |entry: &Arc<Entry>| entry.destination.as_deref() == Some(destination);
+        let known = self.scope(Some(destination), None).map(|_| ());
+        known.or_else(|why| match self.events.follow().0.iter().any(named) {
+            true => Ok(()),
+            false => Err(why),
+        })
+    }
+
     /// Whom an order concerns, and whether anything will come of it.
     fn scope(&self, destination: Option<&str>, workload: Option<&str>) -> Result<Scope, Declined> {
         let attached = self.not_attached().is_empty();
@@ -227,7 +270,11 @@ impl Node {
             ..Entry::now(Kind::Order, message.clone())
         });
         log::say(format_args!("uid {}: {message}", by.uid));
-        Answer { message, until }
+        Answer {
+            message,
+            until,
+            still: None,
+        }
     }
 
     /// Forgets orders that are over.
@@ -255,14 +302,34 @@ impl Node {
 }
 
 /// `stages: 10, 25, 50, 100 % every 60s`.
-fn stages_in_words(order: &Order, request: &Retries) -> String {
+fn stages_in_words(order: &Order) -> String {
     let stages = orders::stages_of(order).iter().map(u8::to_string);
     let stages = stages.collect::<Vec<_>>().join(", ");
-    let every = request.every.unwrap_or(orders::USUAL_STAGE);
-    format!("stages: {stages} % every {every}")
+    format!(
+        "stages: {stages} % every {}",
+        GoDuration::from_nanos(order.stage_every)
+    )
 }
 
 impl State {
+    /// Why retries are refused there all the same, whatever is ordered for the destination:
+    /// orders add up. `way_out` is what to say of retries instead.
+    fn still(&self, scope: &Scope, way_out: &str) -> Option<String> {
+        let (node, now) = (node_wide(&self.governor.orders()), now());
+        let percent = node.retries_percent(now);
+        if scope.key == EVERYONE || percent == 100 {
+            return None;
+        }
+        let admitted = match percent {
+            0 => "still off there".to_owned(),
+            percent => format!("still at {percent} % there"),
+        };
+        let until = beside_now(&refuses_until(&node, now));
+        Some(format!(
+            "{admitted}: node-wide order until {until} (`retry-governor retries {way_out}`)"
+        ))
+    }
+
     /// Changes the order at a key; an empty one is taken back.
     fn give(
         &mut self,

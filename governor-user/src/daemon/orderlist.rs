@@ -5,13 +5,13 @@ use governor_core::order::{Order, hold};
 use governor_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::eventlog::rfc3339;
+use super::eventlog::{beside_now, rfc3339};
 use super::node::Node;
-use super::operators::time_of;
+use super::operators::{DETACHED, EVERYONE, NOTHING, time_of};
 use super::orders::Hold;
 use super::restores::Watches;
 use super::retriesshown::RetriesShown;
-use super::scope::ANYWHERE;
+use super::scope::{ANYWHERE, Scope};
 use crate::kernel::now;
 use crate::status::Names;
 
@@ -32,6 +32,9 @@ pub struct OrderShown {
     /// The workload; absent: every one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
+    /// Why nothing is refused there; absent: it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
     /// Retries off, or returning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<RetriesShown>,
@@ -70,10 +73,12 @@ fn shown(
     names: &Names<'_>,
     watches: &Watches,
     (key, order): &(OrderKey, Order),
+    node: &Order,
     now: Nanos,
 ) -> Option<OrderShown> {
     let at = |nanos| rfc3339(time_of(Nanos(nanos)));
-    let retries = RetriesShown::new(order, watches.get(key), now);
+    let retries = RetriesShown::new(order, watches.get(key), names, now);
+    let retries = retries.map(|retries| retries.under(node, now));
     let shed = (now.0 < order.shed_until).then(|| ShedShown {
         percent: f64::from(order.shed_share) / 100.0,
         retries_only: order.shed_retries_only != 0,
@@ -92,6 +97,7 @@ fn shown(
     (!nothing).then(|| OrderShown {
         destination: (key.destination != ANYWHERE).then(|| names.destination(&key.destination)),
         workload: (key.workload != 0).then(|| names.workload(key.workload)),
+        caveat: None,
         retries,
         shed,
         breaker,
@@ -101,16 +107,29 @@ fn shown(
 impl Node {
     /// What is ordered now.
     pub fn orders(&self) -> OrderList {
+        let attached = self.not_attached().is_empty();
         let state = self.state();
         let names = state.names.shown(&state.in_force.effective);
-        OrderList {
-            orders: list(
-                &state.governor.orders(),
-                &names,
-                &state.restores.watches,
-                now(),
-            ),
+        let mut orders = list(
+            &state.governor.orders(),
+            &names,
+            &state.restores.watches,
+            now(),
+        );
+        for order in &mut orders {
+            let scope = Scope::find(
+                order.destination.as_deref(),
+                None,
+                &state.names,
+                &state.in_force,
+            );
+            let caveat = match attached {
+                true => scope.map_or("", |scope| scope.caveat),
+                false => DETACHED,
+            };
+            order.caveat = (!caveat.is_empty()).then(|| caveat.to_owned());
         }
+        OrderList { orders }
     }
 }
 
@@ -121,12 +140,19 @@ pub fn list(
     watches: &Watches,
     now: Nanos,
 ) -> Vec<OrderShown> {
+    let node = node_wide(orders);
     let mut shown: Vec<_> = orders
         .iter()
-        .filter_map(|order| shown(names, watches, order, now))
+        .filter_map(|order| shown(names, watches, order, &node, now))
         .collect();
     shown.sort_by(|a, b| (&a.destination, &a.workload).cmp(&(&b.destination, &b.workload)));
     shown
+}
+
+/// What is ordered for the whole node.
+pub fn node_wide(orders: &[(OrderKey, Order)]) -> Order {
+    let node = orders.iter().find(|(key, _)| *key == EVERYONE);
+    node.map_or(NOTHING, |(_, order)| *order)
 }
 
 impl OrderShown {
@@ -140,7 +166,10 @@ impl OrderShown {
                 "attempts"
             };
             let (percent, until) = (shed.percent, &shed.expires_at);
-            format!("{percent} % of {what} to {scope} are shed until {until}")
+            format!(
+                "{percent} % of {what} to {scope} are shed until {}",
+                beside_now(until)
+            )
         });
         let breaker = self.breaker.as_ref().map(|breaker| {
             let how = match breaker.state {
@@ -149,7 +178,7 @@ impl OrderShown {
             };
             format!(
                 "breakers of {scope} are held {how} until {}",
-                breaker.expires_at
+                beside_now(&breaker.expires_at)
             )
         });
         [self.retries_in_words(), shed, breaker]
@@ -161,7 +190,8 @@ impl OrderShown {
     /// What is ordered about retries.
     pub fn retries_in_words(&self) -> Option<String> {
         let retries = self.retries.as_ref()?;
-        Some(retries.in_words(&self.scope()))
+        let caveat = self.caveat.as_deref().unwrap_or("");
+        Some(retries.in_words(&self.scope()) + caveat)
     }
 
     fn scope(&self) -> String {
@@ -179,7 +209,6 @@ impl OrderShown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::operators::NOTHING;
     use crate::daemon::scope::ANYWHERE;
     use crate::policy::rules::Group;
     use governor_core::key::DestinationKey;
@@ -213,7 +242,7 @@ mod tests {
             ..NOTHING
         };
         let none = Watches::default();
-        let shown_now = shown(&names, &none, &(key, order), now).unwrap();
+        let shown_now = shown(&names, &none, &(key, order), &NOTHING, now).unwrap();
         assert_eq!(shown_now.destination.as_deref(), Some("auth"));
         assert_eq!(shown_now.shed.as_ref().map(|shed| shed.percent), Some(30.5));
         assert_eq!((&shown_now.breaker, &shown_now.retries), (&None, &None));
@@ -222,6 +251,9 @@ mod tests {
             words[0].starts_with("30.5 % of attempts to destination auth are shed until 2"),
             "{words:?}"
         );
-        assert_eq!(shown(&names, &none, &(key, order), Nanos(later)), None);
+        assert_eq!(
+            shown(&names, &none, &(key, order), &NOTHING, Nanos(later)),
+            None
+        );
     }
 }

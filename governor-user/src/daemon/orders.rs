@@ -145,19 +145,27 @@ impl Retries {
                 now.0
             }
         };
-        let every = self.every.unwrap_or(USUAL_STAGE);
-        if every < GoDuration::secs(1) || every > GoDuration::mins(60) {
+        // A restore goes on with what was said before, an order of `off` says it anew.
+        let said = (self.state == RetriesState::Restoring).then_some(&before);
+        let every = self.every.map_or_else(
+            || said.map_or(USUAL_STAGE.nanos(), |said| said.stage_every),
+            GoDuration::nanos,
+        );
+        if !(GoDuration::secs(1).nanos()..=GoDuration::mins(60).nanos()).contains(&every) {
+            let every = GoDuration::from_nanos(every);
             return Err(Refused(format!(
                 "every: {every} is out of bounds: 1s to 1h"
             )));
         }
-        let stages = stages(self.stages.as_deref().unwrap_or(&USUAL_STAGES))?;
+        let said_stages = said.map_or(USUAL_STAGES.as_slice(), stages_of);
+        let stages = stages(self.stages.as_deref().unwrap_or(said_stages))?;
+        let said_above = said.map_or(Told::NOTHING, |said| said.hold_above);
         Ok(Order {
             off_from: now.0,
             off_until: until,
-            stage_every: every.nanos(),
+            stage_every: every,
             stages,
-            hold_above: hold_above(self.hold_above)?,
+            hold_above: hold_above(self.hold_above, said_above)?,
             began_with: Told::NOTHING,
             ..before
         })
@@ -248,9 +256,9 @@ fn basis_points(percent: f64) -> Result<u32, Refused> {
     Ok((percent * 100.0).round() as u32)
 }
 
-fn hold_above(points: Option<f64>) -> Result<Told, Refused> {
+fn hold_above(points: Option<f64>, otherwise: Told) -> Result<Told, Refused> {
     let Some(points) = points else {
-        return Ok(Told::NOTHING);
+        return Ok(otherwise);
     };
     if !(0.0..=100.0).contains(&points) {
         return Err(Refused(format!(

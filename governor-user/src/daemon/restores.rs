@@ -14,7 +14,7 @@ use super::log;
 use super::node::{Node, State};
 use super::orders;
 use super::outcomes::Outcomes;
-use super::restore::{Step, Watch, look};
+use super::restore::{Failing, Step, Watch, look};
 use super::scope::{ANYWHERE, shown_destination, words};
 use crate::errors::Result;
 use crate::kernel::now;
@@ -50,7 +50,8 @@ impl Node {
     fn look_at_restores(&self) -> Result<()> {
         let mut state = self.state();
         for (key, step) in state.look_at_restores()? {
-            let message = step.in_words(&words(&key, &state.names));
+            let workload = |id| state.names.workload(id);
+            let message = step.in_words(&words(&key, &state.names), workload);
             log::say(&message);
             self.events.push(Entry {
                 destination: shown_destination(&key, &state.names),
@@ -85,8 +86,8 @@ impl State {
         let Restores { outcomes, watches } = &mut self.restores;
         let destination = (key.destination != ANYWHERE).then_some(key.destination);
         let mut watch = watches.remove(&key);
-        let ended = |since| outcomes.since(since, destination);
-        let (order, step) = look(before, &mut watch, ended, now());
+        let failing = |since| Failing::of(outcomes.since(since, destination));
+        let (order, step) = look(before, &mut watch, failing, now());
         watches.extend(watch.map(|watch| (key, watch)));
         if order != *before {
             self.governor.set_order(key, Some(order))?;

@@ -26,6 +26,11 @@ impl GoDuration {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
+    /// So many nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
     /// So many milliseconds.
     pub const fn millis(millis: u64) -> Self {
         Self(millis * 1_000_000)

@@ -98,7 +98,7 @@ impl Status {
                 release: text(|uname| uname.release()),
                 hooks: programs.into_iter().map(hook).collect(),
             },
-            retries: retries(&snapshot.orders, watches, &clock),
+            retries: retries(&snapshot.orders, names, watches, &clock),
             orders: orderlist::list(&snapshot.orders, names, watches, snapshot.at),
             destinations: destinations(snapshot, names, &clock),
             unjudged: Unjudged {
@@ -112,11 +112,16 @@ impl Status {
 }
 
 /// What is ordered about the retries of the whole node.
-fn retries(orders: &[(OrderKey, Order)], watches: &Watches, clock: &Clock) -> Retries {
+fn retries(
+    orders: &[(OrderKey, Order)],
+    names: &Names<'_>,
+    watches: &Watches,
+    clock: &Clock,
+) -> Retries {
     let node = bytemuck::Zeroable::zeroed();
     let order = orders.iter().find(|(key, _)| *key == node);
     let shown = order.and_then(|(key, order)| {
-        let shown = RetriesShown::new(order, watches.get(key), clock.now)?;
+        let shown = RetriesShown::new(order, watches.get(key), names, clock.now)?;
         Some((shown, order.restoring(clock.now)))
     });
     let Some((shown, restoring)) = shown else {

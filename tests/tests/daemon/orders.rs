@@ -76,6 +76,10 @@ fn an_order_that_nothing_will_come_of_says_so() {
         "{}",
         ordered.stdout
     );
+    node.ctl(["retries", "off", "--destination", "auth"])
+        .expect_success();
+    let shown = node.ctl(["retries", "status"]).expect_success().stdout;
+    assert!(shown.contains("nothing will be refused"), "{shown}");
 }
 
 #[test]
@@ -145,6 +149,7 @@ fn orders_for_what_is_not_there_are_refused_in_one_line() {
         ["breaker", "open", "nobody", "--for", "1m"],
         ["shed", "10", "--for=1m", "--destination", "nobody"],
         ["shed", "10", "--for=1m", "--workload", "/nobody.service"],
+        ["events", "--json", "--follow", "--destination", "nobody"],
     ] {
         let refused = node.ctl(arguments);
         assert_eq!(code(&refused), Some(1), "{arguments:?}");
@@ -246,4 +251,46 @@ fn a_full_disk_is_an_error_in_one_line() {
         assert_eq!(code(&full), Some(1), "{}", full.stderr);
         assert!(error(&full).contains("No space left"), "{}", full.stderr);
     }
+}
+
+#[test]
+fn what_a_node_wide_order_refuses_is_not_called_enabled_at_a_destination() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    let retries = |arguments: &str| node.ctl(format!("retries {arguments}").split(' '));
+    let node_wide = "still off there: node-wide order until 2";
+    retries("off --yes --for 10m").expect_success();
+    for (arguments, way_out) in [
+        ("on --destination auth", "(`retry-governor retries on`)"),
+        (
+            "restore --destination auth",
+            "(`retry-governor retries restore`)",
+        ),
+    ] {
+        let refused = retries(arguments);
+        assert_eq!(code(&refused), Some(1), "{arguments}: {}", refused.stdout);
+        for words in [node_wide, way_out] {
+            assert!(
+                error(&refused).contains(words),
+                "{arguments}: {}",
+                refused.stderr
+            );
+        }
+    }
+    let of_auth = retries("status --destination auth").expect_success().stdout;
+    assert!(of_auth.starts_with("0 % of retries to every"), "{of_auth}");
+
+    retries("off --destination auth --for 20m").expect_success();
+    let restored = retries("restore --destination auth --stages 100");
+    assert_eq!(code(&restored), Some(1), "{}", restored.stdout);
+    assert!(error(&restored).contains(node_wide), "{}", restored.stderr);
+    let strictest = "0 % of retries to destination auth are admitted: node-wide order until 2";
+    for command in [["retries", "status"], ["status", "auth"]] {
+        let shown = node.ctl(command).expect_success().stdout;
+        assert!(shown.contains(strictest), "{command:?}: {shown}");
+    }
+    retries("on").expect_success();
+    retries("on --destination auth").expect_success();
 }

@@ -153,7 +153,11 @@ fn a_stage_in_which_more_attempts_fail_is_held_falls_back_and_comes_again() {
     server.set(failing(50));
     told(&node, "retries to destination auth are held at 60 %: ");
     let held = node.ctl(["retries", "status"]).expect_success().stdout;
-    for words in ["(stage 2 of 3, held since 2", "when it began), 20 % from 2"] {
+    for words in [
+        "(stage 2 of 3, held since 2",
+        "when it began; worst: ",
+        "), 20 % from 2",
+    ] {
         assert!(held.contains(words), "{words}: {held}");
     }
     assert_eq!(ordered(&node)["nextAt"], Value::Null);
@@ -172,8 +176,35 @@ fn a_stage_in_which_more_attempts_fail_is_held_falls_back_and_comes_again() {
         "{}",
         restore.stdout
     );
-    assert_eq!(ordered(&node)["percent"], 10);
-    assert_eq!(ordered(&node)["stage"]["of"], 4);
+    let again = "in stages: 20, 60, 100 % every 30s; that begins anew: 60 % were admitted";
+    assert!(restore.stdout.contains(again), "{}", restore.stdout);
+    assert_eq!(ordered(&node)["percent"], 20);
+}
+
+#[test]
+fn while_every_attempt_fails_retries_do_not_return() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ORDERS_ALONE);
+    let _daemon = node.start_daemon();
+    let _server = FaultyServer::start(lab.netns(), PORT, failing(100));
+    let off = "retries off --destination auth --for 1s --stages 10,100 --every 1s";
+    node.ctl(off.split(' ')).expect_success();
+    let _storm = callers(&lab, 30);
+    told(
+        &node,
+        "held at 10 %: 100 % of attempts fail, more than half (`retry-governor retries on` ends it); worst: /",
+    );
+    thread::sleep(Duration::from_secs(2));
+    let shown = node.ctl(["retries", "status"]).expect_success().stdout;
+    for words in [
+        "10 % of retries",
+        " of attempts fail, more than half; worst: /",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    node.ctl(["retries", "on"]).expect_success();
+    eventually("the order ends", || ordered(&node).is_null());
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::series::{Counts, OTHER, Pair};
 use crate::errors::Result;
 use crate::interfaces::{Attachment, Interfaces};
 use crate::kernel::{Fill, HOOKS, Snapshot, params, selected};
+use crate::printable::printable;
 use crate::status::Status;
 use crate::status::model::BreakerState;
 use histogram::Histogram;
@@ -91,7 +92,10 @@ impl State {
     fn page(&mut self, snapshot: &Snapshot, status: &Status) -> Page {
         let names = &self.names;
         let pair = |workload: u64, destination: &DestinationKey| {
-            (names.destination(destination), names.workload(workload))
+            (
+                names.destination(destination),
+                printable(&names.workload(workload)),
+            )
         };
         let ledgers = snapshot
             .workloads
@@ -118,7 +122,7 @@ impl State {
                 .count() as u64;
             for endpoint in &destination.endpoints {
                 let gauge = gauges
-                    .entry((name.to_owned(), endpoint.workload.clone()))
+                    .entry((name.to_owned(), printable(&endpoint.workload)))
                     .or_default();
                 gauge.breaker = gauge.breaker.max(Some(endpoint.breaker.state));
             }

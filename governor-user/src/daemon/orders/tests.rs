@@ -55,6 +55,34 @@ fn a_restore_begins_now_whether_retries_were_off_or_returning_already() {
 }
 
 #[test]
+fn a_restore_goes_on_with_what_was_said_with_off_and_off_begins_from_the_usual() {
+    let off: Retries =
+        read(r#"{"state":"Disabled","stages":[5,100],"every":"2m","holdAbove":20}"#).unwrap();
+    let off = off.apply(NONE, NOW).unwrap();
+    let restore: Retries = read(r#"{"state":"Restoring"}"#).unwrap();
+    let restored = restore.apply(off, at(10)).unwrap();
+    let said = |order: &Order| {
+        (
+            stages_of(order).to_vec(),
+            order.stage_every,
+            order.hold_above,
+        )
+    };
+    assert_eq!(said(&restored), said(&off));
+    assert_eq!(
+        (restored.off_from, restored.off_until),
+        (at(10).0, at(10).0)
+    );
+    let every: Retries = read(r#"{"state":"Restoring","every":"5s"}"#).unwrap();
+    let every = every.apply(restored, at(20)).unwrap();
+    assert_eq!(stages_of(&every), [5, 100]);
+    assert_eq!(Nanos(every.stage_every), Nanos::from_secs(5));
+    let off: Retries = read(r#"{"state":"Disabled"}"#).unwrap();
+    let off = off.apply(every, at(30)).unwrap();
+    assert_eq!(stages_of(&off), USUAL_STAGES);
+}
+
+#[test]
 fn a_restore_needs_something_to_restore_and_has_no_end_of_its_own() {
     let off: Retries = read(r#"{"state":"Disabled","for":"1s","every":"1s"}"#).unwrap();
     let off = off.apply(NONE, NOW).unwrap();

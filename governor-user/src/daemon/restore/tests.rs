@@ -60,13 +60,22 @@ impl World {
             };
             // What a stage is judged by comes after it has begun.
             let (now, span) = (self.now, Nanos::from_secs(1));
-            let since = |since: Nanos| match now.since(since) > span {
-                true => ended,
-                false => Ended::default(),
+            let since = |since: Nanos| {
+                let ended = match now.since(since) > span {
+                    true => ended,
+                    false => Ended::default(),
+                };
+                Failing::of(vec![OfOne {
+                    workload: 42,
+                    recently: ended,
+                    lately: ended,
+                }])
             };
             let (order, step) = look(&self.order, &mut self.watch, since, self.now);
             self.order = order;
-            self.told.extend(step.map(|step| step.in_words("auth")));
+            let workload = |id| format!("cgroup:{id}");
+            self.told
+                .extend(step.map(|step| step.in_words("auth", workload)));
         }
         self
     }
@@ -122,7 +131,8 @@ fn a_stage_in_which_more_fail_than_at_its_beginning_is_held_and_goes_on_where_it
     assert!(world.held());
     assert_eq!(
         world.last_told(),
-        "retries to auth are held at 25 %: 31 % of attempts fail, 12 % when the stage began"
+        "retries to auth are held at 25 %: 31 % of attempts fail, 12 % when the stage began; \
+         worst: cgroup:42, 31 %"
     );
     world.failing(14).watched_for(38);
     assert_eq!((world.percent(), world.held()), (25, false));
@@ -167,7 +177,8 @@ fn what_stays_bad_for_a_whole_stage_falls_back_to_the_one_before() {
     assert_eq!(world.percent(), 25);
     assert_eq!(
         world.last_told(),
-        "retries to auth fall back from 50 % to 25 %: 31 % of attempts fail, 12 % when the stage began"
+        "retries to auth fall back from 50 % to 25 %: 31 % of attempts fail, 12 % when the stage began; \
+         worst: cgroup:42, 31 %"
     );
     world.watched_for(62);
     assert_eq!(world.percent(), 10);
@@ -325,9 +336,47 @@ fn a_restore_right_after_boot_falls_back_to_the_stage_before() {
 }
 
 #[test]
-fn a_share_of_failures_needs_twenty_outcomes() {
-    let of = |well, badly| Ended { well, badly }.failing();
-    assert_eq!([of(0, 0), of(0, 19), of(19, 0)], [None; 3]);
-    assert_eq!(of(0, 20), Some(BasisPoints::WHOLE));
-    assert_eq!(of(69, 31), Some(BasisPoints(3_100)));
+fn while_most_attempts_fail_a_stage_is_held_though_no_more_do_than_when_it_began() {
+    let mut world = World::off_for(30);
+    world.failing(100).watched_for(32);
+    for _ in 0..300 {
+        assert_eq!(world.watched_for(1).percent(), 10);
+    }
+    assert!(world.held());
+    assert_eq!(
+        world.told,
+        [
+            "10 % of retries to auth are admitted: 100 % of attempts fail",
+            "retries to auth are held at 10 %: 100 % of attempts fail, more than half \
+             (`retry-governor retries on` ends it); worst: cgroup:42, 100 %"
+        ]
+    );
+    world.failing(50).watched_for(62);
+    assert_eq!((world.percent(), world.held()), (25, false));
+}
+
+#[test]
+fn a_stage_that_was_held_because_most_fail_is_not_at_once_too_bad_for_a_whole_stage() {
+    let mut world = World::restoring();
+    world
+        .failing(60)
+        .watched_for(5)
+        .failing(64)
+        .watched_for(600);
+    assert_eq!((world.percent(), world.held()), (10, true));
+    world.failing(12).watched_for(60).failing(53).watched_for(4);
+    assert_eq!((world.percent(), world.held()), (25, true));
+}
+
+#[test]
+fn held_since_does_not_move_when_the_first_stage_begins_anew() {
+    let mut world = World::restoring();
+    world.watched_for(10).failing(40).watched_for(2);
+    let since = |world: &World| world.watch.unwrap().held().unwrap().since;
+    let first = since(&world);
+    world.watched_for(150);
+    assert!(world.last_told().contains("begin anew"), "{:?}", world.told);
+    assert_eq!(since(&world), first);
+    let back = world.watch.unwrap().falls_back(&world.order).unwrap();
+    assert!(back > world.now, "it is yet to begin anew");
 }
