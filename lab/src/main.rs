@@ -174,14 +174,14 @@ fn play(
         stop::over();
         drop(progress);
         let played = match findings.len() {
-            0 => "no scenario was played to its end, no report is written".to_owned(),
+            0 => "stopped: no scenario was played to its end, no report is written".to_owned(),
             count => format!(
-                "{count} of {} scenarios were played, they are in {}",
+                "stopped after {count} of {} scenarios (report: {})",
                 chosen.len(),
                 report.display()
             ),
         };
-        eprintln!("stopped: {played}");
+        eprintln!("{played}");
         return Ok(ExitCode::from(STOPPED));
     }
     println!("report: {}", report.display());
@@ -189,4 +189,30 @@ fn play(
         true => ExitCode::SUCCESS,
         false => ExitCode::from(NOT_SHOWN),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(program: Program, named: &[&str]) -> Vec<&'static str> {
+        let chosen = chosen(program, named).expect("all are of it");
+        chosen.iter().map(|it| it.name).collect()
+    }
+
+    #[test]
+    fn what_is_not_of_the_program_is_not_passed_over() {
+        assert!(chosen(Program::Lab, &["blip-5s", "peers-overload"]).is_err());
+        assert!(chosen(Program::Peers, &["blip-5s"]).is_err());
+        assert_eq!(names(Program::Peers, &["peers-blip"]), ["peers-blip"]);
+    }
+
+    #[test]
+    fn scenarios_are_played_in_the_reports_order() {
+        assert_eq!(
+            names(Program::Lab, &["fleet", "blip-5s", "fleet"]),
+            ["blip-5s", "fleet"]
+        );
+        assert_eq!(names(Program::Lab, &[]).len(), Scenario::ALL.len());
+    }
 }

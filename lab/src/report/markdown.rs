@@ -70,10 +70,7 @@ fn summary(findings: &[Findings], about: &About) -> String {
         summary += &format!(" {count} {TOO_SLOW} ({}).", unjudged.join(", "));
     }
     if all < about.planned {
-        summary += &format!(
-            " Stopped: {all} of {} scenarios were played.",
-            about.planned
-        );
+        summary += &format!(" Stopped after {all} of {} scenarios.", about.planned);
     }
     summary
 }

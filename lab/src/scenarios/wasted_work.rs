@@ -130,9 +130,9 @@ fn play(play: &Play<'_>) -> Found {
     if let (Some(alone), Some(spent)) = (runs.get(2), work.get(2)) {
         notes.push(format!(
             "Issue 4 wants ten times less \"with deadlines refused\". That is claimed of all rules together, not of \
-             the deadline: alone it leaves {} wasted of the work, {:.1} times less than without the governor.",
+             the deadline: alone it leaves {} of the work wasted, where {} are without the governor.",
             percent(spent),
-            work[0].share() / spent.share(),
+            percent(&work[0]),
         ));
         let what = "with, deadline alone: retries refused whose user had left";
         claims.push(Claim::at_least(what, late(alone), 1.0, ""));

@@ -53,7 +53,7 @@ fn what_is_not_judged_neither_holds_nor_fails() {
 fn a_lab_that_was_stopped_says_what_was_played() {
     let stopped = About::this_run(Program::Lab, &[], 20, "usual");
     let report = markdown::report(&[blip()], &stopped);
-    let head = "FAILS: blip-5s. Stopped: 1 of 20 scenarios were played.**";
+    let head = "FAILS: blip-5s. Stopped after 1 of 20 scenarios.**";
     assert!(report.contains(head), "{report}");
 }
 
