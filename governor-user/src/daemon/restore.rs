@@ -17,7 +17,7 @@ mod failing;
 use governor_core::order::{Order, Told};
 use governor_core::units::{BasisPoints, Nanos};
 
-pub use failing::{Ended, Failing, OfOne};
+pub use failing::{Asked, Ended, Failing, OfOne};
 
 /// What ended so long ago is recent.
 pub const SPAN: Nanos = Nanos::from_secs(5);
@@ -145,6 +145,9 @@ pub fn look(
         Some(watch) if watch.stage == stage => {
             let mut order = *order;
             let (of_stage, of_all) = (failing(watch.entered), failing(Nanos(0)));
+            // Whoever calls most is heard first: it does not decide before the others are heard.
+            let others = of_all.is_some_and(|all| all.asked == Asked::Several);
+            let of_stage = of_stage.filter(|of| of.asked == Asked::Several || !others);
             let most = of_all.filter(|failing| failing.share > MOST);
             watch.failing = most.or(of_stage).or(of_all);
             let look = Look {

@@ -60,8 +60,20 @@ pub struct OfOne {
 pub struct Failing {
     /// Of a quarter of the workloads at least so many fail.
     pub share: BasisPoints,
-    /// The workload with the largest share, by cgroup id, and that share.
+    /// The workload with the largest share, by cgroup id, and that share; `None` where it fails
+    /// no more than others.
     pub worst: Option<(u64, BasisPoints)>,
+    /// Whether there were others to ask.
+    pub asked: Asked,
+}
+
+/// Whose attempts a share of failures is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Of one workload alone.
+    One,
+    /// Of several.
+    Several,
 }
 
 impl Failing {
@@ -97,9 +109,14 @@ impl Failing {
         let worst = votes
             .iter()
             .find_map(|(share, workload)| Some(((*workload)?, *share)));
+        let asked = match votes.len() {
+            1 => Asked::One,
+            _ => Asked::Several,
+        };
         Some(Self {
             share: *share,
-            worst,
+            worst: worst.filter(|(_, worst)| worst > share || asked == Asked::One),
+            asked,
         })
     }
 }
@@ -152,6 +169,16 @@ mod tests {
             assert_eq!(failing.share, BasisPoints(200), "among {healthy}");
             assert_eq!(failing.worst, Some((1, BasisPoints::WHOLE)));
         }
+    }
+
+    #[test]
+    fn where_all_fail_alike_none_is_called_the_worst() {
+        let all = |workloads: u64| (1..=workloads).map(|id| busy(id, 50, 90)).collect();
+        assert_eq!(Failing::of(all(3)).unwrap().worst, None);
+        assert_eq!(
+            Failing::of(all(1)).unwrap().worst,
+            Some((1, BasisPoints(9_000)))
+        );
     }
 
     #[test]

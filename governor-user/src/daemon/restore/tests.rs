@@ -380,3 +380,24 @@ fn held_since_does_not_move_when_the_first_stage_begins_anew() {
     let back = world.watch.unwrap().falls_back(&world.order).unwrap();
     assert!(back > world.now, "it is yet to begin anew");
 }
+
+#[test]
+fn whoever_is_heard_first_in_a_stage_does_not_decide_before_the_others() {
+    let mut world = World::restoring();
+    world.watched_for(10);
+    let of = |percent: u32, asked| Failing {
+        share: BasisPoints(percent * 100),
+        worst: None,
+        asked,
+    };
+    let mut held_where = |all| {
+        let failing = |since| match since {
+            Nanos(0) => Some(all),
+            _ => Some(of(100, Asked::One)),
+        };
+        look(&world.order, &mut world.watch, failing, world.now);
+        world.held()
+    };
+    assert!(!held_where(of(0, Asked::Several)));
+    assert!(held_where(of(0, Asked::One)));
+}
