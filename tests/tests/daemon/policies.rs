@@ -51,7 +51,7 @@ fn an_enforced_policy_denies_and_says_so_in_status_events_and_metrics() {
     });
     assert!(heard(&node, "Denied", "auth: refused"));
     let only_others = node
-        .ctl(["events", "--json", "--destination", "nobody"])
+        .ctl(["events", "--json", "--destination", "10.9.9.9:1"])
         .expect_success();
     assert!(
         !only_others.stdout.contains("\"Denied\""),
