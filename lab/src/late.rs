@@ -10,18 +10,30 @@ use governor_tests::storm::report::{Pace, Report};
 use crate::findings::{Claim, Scene};
 use crate::scenario::Found;
 
-/// The loads of a scenario that were late. Clones share them: runs are played side by side.
+/// What the loads of a scenario told of their pace. Clones share it: runs are played side by side.
 #[derive(Clone, Debug, Default)]
-pub struct Late(Arc<Mutex<Vec<Lateness>>>);
+pub struct Late(Arc<Mutex<Vec<Told>>>);
 
-/// A load that was late.
+/// A load that has ended.
+#[derive(Clone, Debug)]
+struct Told {
+    run: String,
+    workload: String,
+    operations: usize,
+    pace: Pace,
+}
+
+/// A run whose loads were late.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
-    /// In which run.
+    /// Which.
     pub run: String,
     /// Whose load, and how late, in words.
     pub words: String,
 }
+
+/// A hundredth of fewer operations is none: such loads are judged together with those of their run.
+const FEW: usize = 100;
 
 /// A load while it runs, which is asked for its pace when it ends.
 #[derive(Debug)]
@@ -52,10 +64,12 @@ impl Load {
     #[track_caller]
     pub fn finish(self, limit: Duration) -> Report {
         let report = self.storm.finish(limit);
-        if let Some(pace) = report.pace.filter(|pace| !pace.kept) {
-            self.late.add(Lateness {
+        if let Some(pace) = report.pace {
+            self.late.add(Told {
                 run: self.run,
-                words: format!("{}: {}", self.workload, words(pace)),
+                workload: self.workload,
+                operations: report.tries.iter().filter(|it| it.attempt == 1).count(),
+                pace,
             });
         }
         report
@@ -63,15 +77,24 @@ impl Load {
 }
 
 impl Late {
-    fn add(&self, load: Lateness) {
-        let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        late.push(load);
+    fn add(&self, load: Told) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.push(load);
     }
 
-    /// What is known of them by now.
-    pub fn told(&self) -> Vec<Lateness> {
-        let late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        late.clone()
+    /// The runs that are known to be late by now.
+    fn told(&self) -> Vec<Lateness> {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs: Vec<&str> = Vec::new();
+        for load in told.iter() {
+            if !runs.contains(&load.run.as_str()) {
+                runs.push(&load.run);
+            }
+        }
+        let of = |run: &str| told.iter().filter(|it| it.run == run).collect::<Vec<_>>();
+        runs.into_iter()
+            .filter_map(|run| lateness(run, &of(run)))
+            .collect()
     }
 
     /// Takes their claims from runs whose loads were late: what was measured then is the machine. Says so.
@@ -94,6 +117,29 @@ impl Late {
     }
 }
 
+/// Whether a run was late, by its loads.
+fn lateness(run: &str, loads: &[&Told]) -> Option<Lateness> {
+    let few = || loads.iter().filter(|it| it.operations < FEW);
+    let late: usize = few().map(|it| it.pace.late).sum();
+    let few_are_late = late * 100 > few().map(|it| it.operations).sum();
+    let is_late = |it: &&&Told| {
+        let counts = it.operations >= FEW || few_are_late || it.pace.own_faults > 0;
+        !it.pace.kept && counts
+    };
+    let mut late = loads.iter().filter(is_late);
+    let first = late.next()?;
+    let more = match late.count() {
+        0 => String::new(),
+        1 => "; so was 1 more of its loads".to_owned(),
+        more => format!("; so were {more} more of its loads"),
+    };
+    let (whose, words) = (&first.workload, words(first.pace));
+    Some(Lateness {
+        run: run.to_owned(),
+        words: format!("{whose}: {words}{more}"),
+    })
+}
+
 fn words(pace: Pace) -> String {
     let late = Duration::from_micros(pace.p99_late_micros).as_millis();
     match pace.own_faults {
@@ -108,15 +154,56 @@ mod tests {
     use crate::findings::Verdict::{self, Fails, Holds, NotJudged};
     use crate::report::tests::run;
 
+    const PACE: Pace = Pace {
+        kept: false,
+        late: 1,
+        p99_late_micros: 120_000,
+        max_late_micros: 150_000,
+        herd_micros: 0,
+        own_faults: 0,
+        given_up: 0,
+        most_open: 1,
+    };
+
+    fn told(run: &str, operations: usize, pace: Pace) -> Told {
+        Told {
+            run: run.to_owned(),
+            workload: "caller".to_owned(),
+            operations,
+            pace,
+        }
+    }
+
     fn late(run: &str) -> Late {
         let late = Late::default();
-        for words in ["caller: 1 % were late", "other: 7 tries found no port"] {
-            late.clone().add(Lateness {
-                run: run.to_owned(),
-                words: words.to_owned(),
-            });
+        for _ in 0..2 {
+            late.clone().add(told(run, 100, PACE));
         }
         late
+    }
+
+    #[test]
+    fn small_loads_of_a_run_are_judged_together() {
+        let kept = Pace {
+            kept: true,
+            late: 0,
+            ..PACE
+        };
+        let late = |late_ones: usize, pace: Pace| {
+            let late = Late::default();
+            for number in 0..100 {
+                let pace = if number < late_ones { pace } else { kept };
+                late.add(told("herd", 70, pace));
+            }
+            late.told().len()
+        };
+        assert_eq!((late(70, PACE), late(71, PACE)), (0, 1));
+        // What lacks a port is not spared by others that do not.
+        let starved = Pace {
+            own_faults: 7,
+            ..PACE
+        };
+        assert_eq!(late(1, starved), 1);
     }
 
     /// Two claims that hold, of two runs.
@@ -152,7 +239,8 @@ mod tests {
         assert_eq!(verdicts(&found), [Holds, Holds]);
         late("error").unjudge(&mut found);
         assert_eq!(verdicts(&found), [NotJudged, NotJudged]);
-        assert_eq!(found.notes[0], "Late: error, caller: 1 % were late.");
+        let note = "Late: error, caller: 1 % of the operations began 120 ms late or later; so was 1 more of its loads.";
+        assert_eq!(found.notes, [note]);
     }
 
     #[test]
@@ -180,22 +268,13 @@ mod tests {
 
     #[test]
     fn a_late_load_says_how_late_or_what_it_lacked() {
-        let late = Pace {
-            kept: false,
-            p99_late_micros: 120_000,
-            max_late_micros: 150_000,
-            herd_micros: 0,
-            own_faults: 0,
-            given_up: 0,
-            most_open: 1,
-        };
         assert_eq!(
-            words(late),
+            words(PACE),
             "1 % of the operations began 120 ms late or later"
         );
         let starved = Pace {
             own_faults: 7,
-            ..late
+            ..PACE
         };
         assert_eq!(
             words(starved),

@@ -58,6 +58,7 @@ impl Punctuality {
         let own_faults = tries.iter().filter(|each| is_own_fault(each)).count();
         Pace {
             kept: p99 <= LATE && own_faults == 0,
+            late: self.late.iter().filter(|late| **late > LATE).count(),
             p99_late_micros: p99.as_micros() as u64,
             max_late_micros: self.late.last().copied().unwrap_or_default().as_micros() as u64,
             herd_micros: self.herd.as_micros() as u64,
@@ -101,8 +102,8 @@ mod tests {
         let pace = load(50, second).pace(&[]);
         assert!(!pace.kept);
         assert_eq!(
-            (pace.p99_late_micros, pace.max_late_micros),
-            (1_000_000, 1_000_000)
+            (pace.late, pace.p99_late_micros, pace.max_late_micros),
+            (20, 1_000_000, 1_000_000)
         );
     }
 

@@ -166,6 +166,8 @@ pub struct Pace {
     /// At most one operation in a hundred began later than by a slot of the service (50 ms), and no
     /// try failed for want of a port or a descriptor.
     pub kept: bool,
+    /// Operations that began later than that. A herd is not in it.
+    pub late: usize,
     /// How late an operation began: 99th percentile, microseconds. A herd is not in it.
     pub p99_late_micros: u64,
     /// The latest of them.
@@ -358,6 +360,7 @@ mod tests {
         let mut lines: String = (0..200_000).map(|op| line(op) + "\n").collect();
         let pace = Pace {
             kept: false,
+            late: 0,
             p99_late_micros: 60_000,
             max_late_micros: 1,
             herd_micros: 2,
