@@ -222,6 +222,8 @@ fn an_order_is_answered_503_on_a_kept_connection_and_the_answer_says_why() {
         eventually("it is answered", || {
             cluster.server.log().arrivals.len() > before + 5
         });
+        // One denial a second and endpoint is told: that of the order before is another.
+        thread::sleep(SECOND);
         node.ctl(order.split(' ')).expect_success();
         let heard = asking.finish(LIMIT).expect_success().stdout;
         assert_eq!(heard.lines().last(), Some(answer), "{heard}");
