@@ -12,11 +12,13 @@
 //!
 //! ```text
 //! Closed --silence--> Open --openDuration over, lease won--> HalfOpen
-//!   ^                  ^ ^------- probe failed, open time doubles --|
+//!   ^                  ^ ^------- probe failed, open time grows ----|
 //!   |                  |--------- probe got an error: it is short --|
-//!   |                  |--------- probe lost (deadline), not doubled|
+//!   |                  |--------- probe cancelled: next at once ----|
 //!   |--------------------------- probe succeeded, ramp -------------|
 //! ```
+//!
+//! A probe that is lost leaves it half-open: past its deadline another may go.
 
 use crate::cell::Cell;
 use crate::params::{Params, mode};

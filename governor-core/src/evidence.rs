@@ -1,8 +1,9 @@
 //! Whether an attempt repeats a failed one.
 //!
 //! A request says so itself, or names its operation, or is equal to one that
-//! failed: [`of_request`]. A connect carries nothing that says so. Two things are known: that the same
-//! thread failed here a moment ago, and that someone of the same workload did.
+//! failed: [`of_request`]. A connect carries nothing that says so. Two things are
+//! known: that the same thread failed here a moment ago, and that someone of the
+//! same workload did.
 //! The second is counted and shown but refuses nothing: with callers that
 //! never retry and one of three backends refusing, guessing at the level of
 //! the workload refused 20 % of first tries (simulated).

@@ -19,12 +19,16 @@
 //! | [`chain`] | what is known of equal requests: the chain of tries of one operation |
 //! | [`rules`] | which retries are not worth sending |
 //! | [`pushback`] | what a destination asks its callers to wait |
+//! | [`http`] | the heads of requests and answers, read from segments cut anywhere |
 //! | [`status`] | what status codes say |
 //! | [`mod@judge`], [`mod@settle`] | the order in which an attempt is judged, and what its outcome does |
+//! | [`verdict`] | what the law says, and how attempts end |
 //! | [`refusal`] | what a refused caller is told |
 //! | [`carried`] | the first request on a connection, which its connect has paid for |
 //! | [`trace`] | one step of the law as bytes, for the parity of kernel and host |
 //! | [`ledger`], [`params`], [`key`], [`record`], [`event`] | the layouts shared with the kernel |
+//!
+//! I1 to I10 in comments are what always holds: `docs/law.md`.
 #![cfg_attr(not(test), no_std)]
 
 pub mod breaker;

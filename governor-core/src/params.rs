@@ -30,7 +30,7 @@ pub mod concurrency {
 pub mod protocol {
     /// By the first bytes of the connection.
     pub const AUTO: u32 = 0;
-    /// HTTP/1.
+    /// HTTP/1: the same as `AUTO`, the programs read every connection that is not opaque.
     pub const HTTP1: u32 = 1;
     /// Bytes out, bytes in.
     pub const OPAQUE: u32 = 2;
@@ -135,7 +135,7 @@ pub const fn codes(list: &[u16]) -> [u64; CODE_WORDS] {
 }
 
 impl Params {
-    /// The defaults of CONTRACT.md, in Enforce mode.
+    /// The default policy, in Enforce mode.
     pub const DEFAULT: Self = Self {
         budget_epoch: 1_000_000_000,
         breaker_epoch: 1_000_000_000,

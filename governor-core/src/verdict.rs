@@ -97,7 +97,7 @@ pub struct Ticket {
     pub lease: u32,
 }
 
-/// How an attempt ended (facts/cgroup.md B names the kernel callbacks).
+/// How an attempt ended. Which kernel callback tells: `outcome.rs` of the kernel programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Outcome {
@@ -107,7 +107,7 @@ pub enum Outcome {
     Refused = 1,
     /// The SYN was not answered, or the caller gave up with a request outstanding.
     Timeout = 2,
-    /// No route, or the network said so.
+    /// The network said so. A route that is missing on the node itself is not seen.
     Unreachable = 3,
     /// RST after the connect.
     Reset = 4,

@@ -62,7 +62,7 @@ impl Cgroup {
         format!("/{}", below.display())
     }
 
-    /// The id that the kernel programs see (facts: equal to the inode).
+    /// The id that the kernel programs see: the inode of its directory.
     pub fn id(&self) -> u64 {
         let metadata = fs::metadata(&self.path)
             .with_context(|| format!("cgroup {} is gone", self.path.display()));

@@ -32,7 +32,7 @@ const PORT: u16 = 8080;
 const LIMIT: Duration = Duration::from_secs(30);
 const MILLI: u64 = 1_000_000;
 
-/// Issue 2, what it must show, 2: with exact evidence retries stay within 10 % of successes + reserve.
+/// With exact evidence retries stay within 10 % of successes + reserve.
 #[test]
 fn exact_retries_of_all_cpus_stay_within_a_tenth_of_successes_and_the_reserve() {
     for retries_per_success in [4, 2_000] {

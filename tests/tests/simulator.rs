@@ -1,4 +1,4 @@
-//! DESIGN.md's tables, row by row: the real law beside simpler ones.
+//! The tables of `docs/law.md`, row by row: the real law beside simpler ones.
 //!
 //! `cargo test -p governor-tests --test simulator -- --nocapture` prints them.
 

@@ -1,7 +1,7 @@
 //! What requests and answers have in common: lines, read byte by byte.
 //!
 //! Most bytes belong to a name or a value and are only hashed: that loop is
-//! what a request costs (2 ns a byte at most, docs/cost.md). The few that
+//! what a request costs (2-3 ns a byte, docs/cost.md). The few that
 //! decide something, [`Head::mark`]s, are handled apart: in the kernel by a
 //! function that the verifier walks once, not once for each of [`CHUNK`] bytes.
 //! All state between two marks is in [`Line`], which zeroed is at a beginning.

@@ -11,6 +11,7 @@
 //! | [`request`], [`answer`] | what each head says |
 //! | `names`, `value` | which headers of a request say something, and what |
 //! | `hash`, `date` | hashes of names and values; dates |
+//! | [`sample`] | one reading as bytes, for the tests of the scans in the kernel |
 
 pub mod answer;
 mod date;

@@ -34,7 +34,8 @@ const IDLE: Duration = Duration::from_secs(900);
 /// Run a command with its retries governed
 ///
 /// The command runs in a cgroup of its own; nothing else on this machine is
-/// touched. It exits with the command's code, 128+N where signal N ended it.
+/// touched. It exits with the command's code, 128+N where signal N ended it, and
+/// 126 or 127 where it can't be run, as env(1) does.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   retry-governor exec -- ./nightly-import.sh
@@ -51,8 +52,8 @@ pub struct ExecArgs {
     /// Instead of the policy's: retries as a share of successes, 0 to 100
     #[arg(long, value_name = "PERCENT", value_parser = budget)]
     budget: Option<Percent>,
-    /// Where requests can be refused: auto (lo and every interface that is up),
-    /// none (connects only), or names
+    /// Where requests can be refused: auto (lo and every interface that is up and
+    /// has an Ethernet header), none (connects only), or names
     #[arg(long, value_name = "auto|none|NAME,...", default_value = "auto")]
     interface: Wanted,
     /// Write the summary as JSON, in the shape of `status --json`

@@ -20,7 +20,7 @@ use crate::policy::units::GoDuration;
   retry-governor retries restore --destination auth --stages 5,20,100 --every 2m
   retry-governor retries status
 
-When `off` ends, and from now on with `restore`, retries return in stages: 10, 25, 50, then 100 percent, a minute each. A stage is held while more than 5 percentage points more attempts fail than when it began, and falls back to the one before when that lasts for a minute; it is held, too, while more than half fail. `restore` keeps the stages that `off` named. Where `off` and `restore` name no destination: `off` is for the node, `restore` for all that is ordered.")]
+When `off` ends, and from now on with `restore`, retries return in stages: 10, 25, 50, then 100 percent, a minute each. A stage is held while more than 5 percentage points more attempts fail than when it began, and falls back to the one before when that lasts as long as a stage, or is far worse for 5 s; it is held, too, while more than half fail. `restore` keeps the stages that `off` named. Where no destination is named, `off` is for the node, `on` and `restore` are for all that is ordered.")]
 pub struct RetriesArgs {
     /// What to do
     action: Action,
@@ -36,7 +36,7 @@ pub struct RetriesArgs {
     /// How long each stage lasts, 1s to 1h [default: 60s; for `restore` as ordered]
     #[arg(long, value_name = "DURATION", value_parser = lasting)]
     every: Option<GoDuration>,
-    /// Hold a stage while so many percentage points more attempts fail than when it began [default: 5]
+    /// Hold a stage while so many percentage points more attempts fail than when it began [default: 5; for `restore` as ordered]
     #[arg(long, value_name = "POINTS", value_parser = points)]
     hold_above: Option<f64>,
     /// Do not ask before switching off retries of the whole node

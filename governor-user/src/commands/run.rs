@@ -39,8 +39,8 @@ pub struct RunArgs {
     /// Group that may use the control socket, beside root
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
-    /// Where requests can be refused: auto (every interface, as they come and
-    /// go), none (connects only), or names
+    /// Where requests can be refused: auto (every interface that can be governed,
+    /// as they come and go), none (connects only), or names
     #[arg(long, value_name = "auto|none|NAME,...", default_value = "auto")]
     interface: Wanted,
     /// What becomes of the kernel programs when the daemon ends

@@ -31,7 +31,7 @@ pub struct ShedArgs {
     /// Refuse retries only
     #[arg(long)]
     retries_only: bool,
-    /// How long, at most 24h
+    /// How long, at most 24h; needed with a percentage
     #[arg(long = "for", value_name = "DURATION", value_parser = lasting)]
     lasting: Option<GoDuration>,
     #[command(flatten)]

@@ -65,7 +65,7 @@ pub struct Retries {
         deserialize_with = "duration"
     )]
     pub every: Option<GoDuration>,
-    /// A stage is held while so many percent more attempts fail than when it began.
+    /// A stage is held while so many percentage points more attempts fail than when it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_above: Option<f64>,
 }

@@ -50,7 +50,7 @@ pub struct StageShown {
     pub number: usize,
     /// How many there are.
     pub of: usize,
-    /// It is held while so many percent more attempts fail than when it began.
+    /// It is held while so many percentage points more attempts fail than when it began.
     pub hold_above: f64,
     /// Percent of attempts that failed when it began; absent where too few ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]

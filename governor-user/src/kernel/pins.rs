@@ -26,7 +26,8 @@ use crate::errors::{Failure, Result, causes};
 const DIRECTORY: &str = "retry-governor";
 /// Where links are, below the directory of one version.
 pub(super) const LINKS: &str = "links";
-/// Maps that are pinned: all of ours.
+/// Maps that are pinned: all whose content a successor takes over. Quotas are
+/// counted anew, devices looked at anew, and the blank ledger never changes.
 pub(super) const MAPS: [&str; 15] = [
     map::ENDPOINTS,
     map::WORKLOADS,

@@ -32,7 +32,7 @@ choices! {
         /// By the first bytes of the connection.
         #[default]
         Auto,
-        /// HTTP/1.x.
+        /// HTTP/1.x: the same as `Auto`.
         Http1,
         /// One turn (bytes out, bytes in) is one exchange.
         Opaque,

@@ -146,7 +146,7 @@ pub struct RetryConstraint {
     pub budget: Budget,
     /// Ceiling of the reserve.
     pub min_retry_rate: RetryRate,
-    /// Share of the reserve for one workload.
+    /// Share of the reserve for one workload while another retries.
     pub max_reserve_share: Percent,
 }
 
@@ -291,7 +291,7 @@ pub struct OpenDuration {
     pub base: GoDuration,
     /// The longest.
     pub max: GoDuration,
-    /// Random extra on top.
+    /// Evenly shorter or longer by up to so much.
     pub jitter_percent: Percent,
 }
 

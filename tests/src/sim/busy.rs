@@ -57,7 +57,7 @@ impl Scenario {
         },
     ];
 
-    /// Where limiters have work to do, beyond DESIGN.md's tables.
+    /// Where limiters have work to do, beyond what chose the law.
     pub const LIMITED: [Self; 4] = [
         Self {
             name: "node-overload",

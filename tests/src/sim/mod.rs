@@ -16,7 +16,7 @@
 //! | [`fleet`] | what nodes tell each other |
 //! | [`simple`], [`shared_ratio`] | simpler laws |
 //! | [`law`] | which of them |
-//! | [`scenario`] | the named scenarios of DESIGN.md's tables |
+//! | [`scenario`] | the named scenarios, those of `docs/law.md` among them |
 //! | [`busy`] | more of them, on a machine that is short of processors |
 //! | [`clients`] | a budget per client against one per host |
 

@@ -1,4 +1,4 @@
-//! The scenarios of DESIGN.md's tables, by name.
+//! The scenarios by which the law was chosen, by name. `docs/law.md` has their figures.
 
 use std::ops::Range;
 

@@ -65,8 +65,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The scene of DESIGN.md's first table, with a fifth of its load: a laptop must
-    /// not be the bottleneck.
+    /// The stall of `docs/law.md`, with a fifth of its load: a laptop must not be the
+    /// bottleneck.
     pub const STORM: Self = Self {
         capacity: PerSecond(200.0),
         offered: PerSecond(160.0),
