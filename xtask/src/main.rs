@@ -16,6 +16,7 @@ mod vm;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use commands::{bench, build, demo as demo_command, lab, setup, test, vmtest};
 
@@ -49,21 +50,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Setup(args) => setup::run(&args),
-        Command::Build(args) => build::run(&args),
-        Command::Test(args) => test::run(&args),
-        Command::Vmtest(args) => vmtest::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Lab(args) => lab::run(&args),
-        Command::Demo(args) => return demo_command::run(&args),
-        Command::DemoStage(args) => return demo_command::stage(&args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("error: {why:#}");
-            ExitCode::FAILURE
-        }
+    carry_out(Cli::parse().command).unwrap_or_else(|why| {
+        eprintln!("error: {why:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn carry_out(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Setup(args) => setup::run(&args)?,
+        Command::Build(args) => build::run(&args)?,
+        Command::Test(args) => test::run(&args)?,
+        Command::Vmtest(args) => vmtest::run(&args)?,
+        Command::Bench(args) => return bench::run(&args),
+        Command::Lab(args) => return lab::run(&args),
+        Command::Demo(args) => return Ok(demo_command::run(&args)),
+        Command::DemoStage(args) => return Ok(demo_command::stage(&args)),
     }
+    Ok(ExitCode::SUCCESS)
 }

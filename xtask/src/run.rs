@@ -1,8 +1,15 @@
 //! Running other programs, in the open: each command line is shown before it runs.
 
-use std::{env, path::PathBuf, process::Command};
+use std::{
+    env,
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    process::{Command, ExitStatus},
+    sync::Arc,
+};
 
 use anyhow::{Context, Result, bail};
+use signal_hook::consts::SIGINT;
 
 use crate::tree;
 
@@ -15,15 +22,35 @@ pub fn cargo() -> Command {
 
 /// Shows and runs a command; anything but success is an error.
 pub fn run(command: &mut Command) -> Result<()> {
-    let line = line_of(command);
-    eprintln!("+ {line}");
-    let status = command
-        .status()
-        .with_context(|| format!("`{line}` does not start"))?;
+    let status = status(command)?;
     if !status.success() {
-        bail!("`{line}` failed: {status}");
+        bail!("`{}` failed: {status}", line_of(command));
     }
     Ok(())
+}
+
+/// Shows and runs a command that says itself why it fails: its exit code. Where a signal ended
+/// it, which is said here, 128 + its number, as shells have it.
+///
+/// A Ctrl-C is its affair, it reaches it too: this program waits for its end.
+pub fn exit_code(command: &mut Command) -> Result<u8> {
+    signal_hook::flag::register(SIGINT, Arc::default()).context("signals")?;
+    let status = status(command)?;
+    let failed = || format!("`{}` failed: {status}", line_of(command));
+    if status.signal().is_some() {
+        eprintln!("error: {}", failed());
+    }
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    code.with_context(failed)
+}
+
+fn status(command: &mut Command) -> Result<ExitStatus> {
+    let line = line_of(command);
+    eprintln!("+ {line}");
+    command
+        .status()
+        .with_context(|| format!("`{line}` does not start"))
 }
 
 /// The command as one would type it, with the variables it sets.
@@ -117,6 +144,24 @@ mod tests {
     fn a_failing_command_is_named_in_the_error() {
         let error = run(&mut Command::new("false")).expect_err("false fails");
         assert_eq!(error.to_string(), "`false` failed: exit status: 1");
+    }
+
+    #[test]
+    fn an_exit_code_is_passed_on_and_a_signal_is_one_too() {
+        let of =
+            |script: &str| exit_code(Command::new("sh").args(["-c", script])).expect("sh starts");
+        for code in [0, 1, 2, 4, 130] {
+            assert_eq!(of(&format!("exit {code}")), code);
+        }
+        assert_eq!(of("kill -TERM $$"), 143);
+    }
+
+    #[test]
+    fn a_ctrl_c_ends_only_the_program_that_runs() {
+        // This process gets it too, as from a terminal.
+        let script = "trap 'exit 130' INT; kill -INT $PPID; kill -INT $$";
+        let code = exit_code(Command::new("sh").args(["-c", script]));
+        assert_eq!(code.expect("sh starts"), 130);
     }
 
     #[test]

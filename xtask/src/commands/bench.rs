@@ -3,6 +3,8 @@
 //!
 //! It reports; it never fails for a figure. Run it on a quiet machine.
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 
 use super::setup::{self, Purpose};
@@ -31,10 +33,10 @@ enum What {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<ExitCode> {
     match args.what {
         Some(What::Peers) => peers::run(args.quick),
-        None => programs(args),
+        None => programs(args).map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `cargo xtask lab`: storms without and with the governor, and a report of what they showed.
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 
 use super::setup::{self, Purpose};
@@ -21,8 +23,8 @@ pub struct Args {
     list: bool,
 }
 
-/// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+/// Runs the command; ends as storm-lab does, which has said why.
+pub fn run(args: &Args) -> Result<ExitCode> {
     setup::ensure(Purpose::Demo)?.build()?;
     run::run(cargo().args(["build", "--workspace"]))?;
     let target = tree::root().join("target");
@@ -32,9 +34,9 @@ pub fn run(args: &Args) -> Result<()> {
         .args(args.list.then_some("--list"))
         .arg("--out")
         .arg(target.join("lab"));
-    let played = run::run(&mut lab);
+    let code = run::exit_code(&mut lab)?;
     if run::user()? == User::Other {
         super::test::give_back_target()?;
     }
-    played
+    Ok(code.into())
 }
