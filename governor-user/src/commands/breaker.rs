@@ -18,7 +18,8 @@ use crate::policy::units::GoDuration;
 pub struct BreakerArgs {
     /// What to do
     action: Action,
-    /// A name of `status`, or ip:port
+    /// A name of `status`, or ip:port. All of a destination is held: an ip:port that belongs to
+    /// one stands for every address of it
     destination: String,
     /// How long it is held, at most 24h [default: 15m]
     #[arg(long = "for", value_name = "DURATION", value_parser = lasting)]

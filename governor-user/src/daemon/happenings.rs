@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use governor_core::breaker::Move;
 use governor_core::event::{Event, kind};
-use governor_core::key::{DestinationKey, OrderKey, plain};
+use governor_core::key::OrderKey;
 use governor_core::order::{Order, hold};
 use governor_core::units::Nanos;
 use governor_core::verdict::Reason;
@@ -12,6 +12,7 @@ use governor_core::verdict::Reason;
 use super::eventlog::{Entry, Kind, rfc3339};
 use super::names::{Names, endpoint};
 use super::operators::time_of;
+use crate::status::held;
 
 /// An event of the kernel as an entry of the log; `None` where there is
 /// nothing to tell.
@@ -21,19 +22,14 @@ pub fn entry(event: &Event, names: &Names, orders: &[(OrderKey, Order)]) -> Opti
     let (kind, reason, message) = match event.kind {
         kind::DENIED => {
             let reason = Reason::from_number(event.what);
-            let why = match reason {
-                Reason::Breaker if is_held(event, orders) => HELD.to_owned(),
-                reason => why(reason, &address),
-            };
+            let why = why(reason, event, orders, &address);
             let message = format!("{destination}: refused, {why}");
             (Kind::Denied, Some(reason), message)
         }
         kind::WOULD_DENY => {
             let reason = Reason::from_number(event.what);
-            let message = format!(
-                "{destination}: Enforce would refuse this, {}",
-                why(reason, &address)
-            );
+            let why = why(reason, event, orders, &address);
+            let message = format!("{destination}: Enforce would refuse this, {why}");
             (Kind::WouldDeny, Some(reason), message)
         }
         kind::BREAKER => (Kind::Breaker, None, moved(event, &address)?),
@@ -48,33 +44,45 @@ pub fn entry(event: &Event, names: &Names, orders: &[(OrderKey, Order)]) -> Opti
         pid: (event.pid != 0).then_some(event.pid),
         reason: reason.map(|reason| reason.name().to_owned()),
         count: (denial && event.count > 1).then_some(event.count),
-        until: (!denial && event.until != 0)
-            .then(|| rfc3339(time_of(Nanos::from_millis(event.until)))),
+        until: (!denial && is_ahead(event)).then(|| rfc3339(time_of(until(event)))),
         ..Entry::now(kind, message)
     })
 }
 
-const HELD: &str = "an operator holds its breaker open";
-
 /// Whether an operator held the breaker open when it happened.
 fn is_held(event: &Event, orders: &[(OrderKey, Order)]) -> bool {
     let destination = event.endpoint.destination(event.group);
-    // An order names an address, of whatever network namespace.
-    let destination = DestinationKey {
-        address: plain(destination.address),
-        ..destination
-    };
-    orders.iter().any(|(key, order)| {
-        key.destination == destination && order.held(Nanos(event.at)) == hold::OPEN
-    })
+    held(destination, Nanos(event.at), orders) == hold::OPEN
+}
+
+/// When the next probe may go.
+const fn until(event: &Event) -> Nanos {
+    Nanos::from_millis(event.until)
+}
+
+/// Whether the next probe waits for its time. One that failed late may be followed at once: the
+/// open time runs from when it was sent.
+const fn is_ahead(event: &Event) -> bool {
+    Nanos(event.at).stamp().0 < event.until
 }
 
 /// Why an attempt is refused.
-fn why(reason: Reason, address: &str) -> String {
+fn why(reason: Reason, event: &Event, orders: &[(OrderKey, Order)], address: &str) -> String {
     match reason {
         Reason::Budget => "a retry, and the retry budget is spent".to_owned(),
-        Reason::Breaker => {
+        Reason::Breaker if is_held(event, orders) => {
+            "an operator holds its breaker open".to_owned()
+        }
+        // A closed breaker has no time for a probe.
+        Reason::Breaker if event.until == 0 => {
+            format!("the breaker of {address} has just closed: admission ramps up")
+        }
+        Reason::Breaker if is_ahead(event) => {
             format!("{address} has been silent: its breaker lets only a probe through")
+        }
+        // It could have been the probe.
+        Reason::Breaker => {
+            format!("{address} has been silent: another workload's turn to probe it")
         }
         Reason::Concurrency => "too many attempts are in flight already".to_owned(),
         Reason::Shed => "an operator ordered it".to_owned(),
@@ -89,10 +97,15 @@ fn why(reason: Reason, address: &str) -> String {
 }
 
 fn moved(event: &Event, address: &str) -> Option<String> {
-    let next = || {
-        let ahead = Nanos::from_millis(event.until).since(Nanos(event.at));
-        let ahead = Duration::from_nanos(ahead.0).as_secs_f64();
-        format!("a probe may go in {ahead:.1} s")
+    let next = || match until(event).since(Nanos(event.at)) {
+        // Nobody reads it sooner.
+        Nanos(0..50_000_000) => {
+            "a probe may go with the next attempt, in turn with other workloads".to_owned()
+        }
+        Nanos(ahead) => {
+            let ahead = Duration::from_nanos(ahead).as_secs_f64();
+            format!("a probe may go in {ahead:.1} s")
+        }
     };
     const TRIPPED: u32 = Move::Tripped as u32;
     const REOPENED: u32 = Move::Reopened as u32;
@@ -119,7 +132,7 @@ mod tests {
     use super::*;
     use crate::daemon::operators::NOTHING;
     use crate::kernel::now;
-    use governor_core::key::{EndpointKey, scoped};
+    use governor_core::key::{DestinationKey, EndpointKey, scoped};
 
     fn event(kind: u32, what: u32) -> Event {
         let at = now();
@@ -181,6 +194,15 @@ mod tests {
             message(order),
             "10.0.0.5:8080: refused, an operator holds its breaker open"
         );
+        let audited = Event {
+            kind: kind::WOULD_DENY,
+            ..event
+        };
+        let audited = entry(&audited, &Names::default(), &[(key, order)]).unwrap();
+        assert_eq!(
+            audited.message,
+            "10.0.0.5:8080: Enforce would refuse this, an operator holds its breaker open"
+        );
         let over = Order {
             hold_until: event.at,
             ..order
@@ -220,6 +242,44 @@ mod tests {
             entry.message
         );
         assert!(entry.until.is_some());
+    }
+
+    #[test]
+    fn a_probe_that_failed_late_is_followed_by_the_next_attempt() {
+        let event = event(kind::BREAKER, Move::Reopened as u32);
+        let told = |until| {
+            let event = Event { until, ..event };
+            entry(&event, &Names::default(), &[]).unwrap()
+        };
+        // Sent 5 s ago, for an open time of 1 s.
+        let late = told(event.at / 1_000_000 - 4_000);
+        assert_eq!(
+            late.message,
+            "10.0.0.5:8080: breaker open again, the probe failed; \
+             a probe may go with the next attempt, in turn with other workloads"
+        );
+        assert_eq!(late.until, None);
+        assert!(told(event.until).message.ends_with("may go in 1.5 s"));
+        assert!(!told(event.at / 1_000_000 + 30).message.contains("0.0 s"));
+    }
+
+    #[test]
+    fn what_a_breaker_refuses_is_told_by_what_it_waits_for() {
+        let event = event(kind::DENIED, Reason::Breaker as u32);
+        let told = |until| {
+            let event = Event { until, ..event };
+            entry(&event, &Names::default(), &[]).unwrap().message
+        };
+        for (until, words) in [
+            (event.until, "silent: its breaker lets only a probe through"),
+            (
+                event.at / 1_000_000,
+                "silent: another workload's turn to probe it",
+            ),
+            (0, "has just closed: admission ramps up"),
+        ] {
+            assert!(told(until).ends_with(words), "{}", told(until));
+        }
     }
 
     #[test]

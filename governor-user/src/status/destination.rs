@@ -13,6 +13,7 @@ use super::build::{Names, label};
 use super::clock::Clock;
 use super::histogram::percentile;
 use super::model::*;
+use super::probe::Probes;
 use crate::kernel::{Snapshot, params, selected};
 use crate::policy::Policy;
 
@@ -51,9 +52,10 @@ pub(super) fn destinations(
             .endpoints
             .push((key, ledger));
     }
+    let probes = Probes::new(snapshot);
     let mut destinations: Vec<_> = parts
         .iter()
-        .map(|(key, parts)| destination(key, parts, snapshot.generation, names, clock))
+        .map(|(key, parts)| destination(key, parts, snapshot.generation, &probes, names, clock))
         .collect();
     let offered = |d: &Destination| d.offered.first_tries + d.offered.retries;
     destinations.sort_by(|a, b| {
@@ -68,6 +70,7 @@ fn destination(
     key: &DestinationKey,
     parts: &Parts<'_>,
     generation: u32,
+    probes: &Probes<'_>,
     names: &Names<'_>,
     clock: &Clock,
 ) -> Destination {
@@ -118,7 +121,7 @@ fn destination(
         would_deny_failed: sum(count::WOULD_DENY_FAILED),
         amplification: ratio(reached.total(), offered.first),
         budget: budget(parts, policy, clock),
-        endpoints: endpoints(parts, names, clock),
+        endpoints: endpoints(parts, probes, names, clock),
         breaker_moves: BreakerMoves {
             tripped: sum(count::TRIPPED),
             reopened: sum(count::REOPENED),
@@ -233,7 +236,12 @@ fn budget(parts: &Parts<'_>, policy: Option<&Policy>, clock: &Clock) -> Option<B
     })
 }
 
-fn endpoints(parts: &Parts<'_>, names: &Names<'_>, clock: &Clock) -> Vec<Endpoint> {
+fn endpoints(
+    parts: &Parts<'_>,
+    probes: &Probes<'_>,
+    names: &Names<'_>,
+    clock: &Clock,
+) -> Vec<Endpoint> {
     let endpoint = |(key, ledger): &(&EndpointKey, &EndpointLedger)| {
         let breaker = ledger.view().breaker;
         let view = breaker.view();
@@ -243,6 +251,7 @@ fn endpoints(parts: &Parts<'_>, names: &Names<'_>, clock: &Clock) -> Vec<Endpoin
             State::Open => BreakerState::Open,
         };
         let open = state != BreakerState::Closed;
+        let next_probe = probes.next(key, ledger);
         Endpoint {
             address: label(&key.address, key.port),
             workload: names.workload(key.workload),
@@ -251,7 +260,8 @@ fn endpoints(parts: &Parts<'_>, names: &Names<'_>, clock: &Clock) -> Vec<Endpoin
                 opened_at: clock.wall_millis(breaker.opened()).filter(|_| open),
                 next_probe_at: clock
                     .wall_millis(view.deadline)
-                    .filter(|_| state == BreakerState::Open),
+                    .filter(|_| next_probe == Some(NextProbe::Later)),
+                next_probe,
             },
         }
     };

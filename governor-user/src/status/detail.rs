@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::model::{BreakerState, Destination, Endpoint, Status};
+use super::model::{BreakerState, Destination, Endpoint, NextProbe, Status};
 use super::summary::by_kind;
 use super::table::{duration, number};
 
@@ -81,15 +81,21 @@ fn lines(destination: &Destination) -> Vec<String> {
 
 fn breaker(endpoint: &Endpoint) -> String {
     let breaker = &endpoint.breaker;
+    let state = match breaker.state {
+        BreakerState::Closed => return "breaker closed".to_owned(),
+        BreakerState::HalfOpen => "half-open",
+        BreakerState::Open => "open",
+    };
+    let next = match (breaker.next_probe, &breaker.next_probe_at) {
+        (Some(NextProbe::Sent), _) => "a probe is on its way",
+        (Some(NextProbe::Due), _) => "a probe may go now, with the next attempt",
+        (Some(NextProbe::InTurn), _) => "waits for its turn: another workload probes this address",
+        (Some(NextProbe::Held), _) => "no probe goes: an operator holds it",
+        (_, Some(at)) => &format!("next probe {at}"),
+        (_, None) => "next probe -",
+    };
     let since = breaker.opened_at.as_deref().unwrap_or("-");
-    match breaker.state {
-        BreakerState::Closed => "breaker closed".to_owned(),
-        BreakerState::HalfOpen => format!("breaker half-open since {since}, a probe is on its way"),
-        BreakerState::Open => format!(
-            "breaker open since {since}, next probe {}",
-            breaker.next_probe_at.as_deref().unwrap_or("-")
-        ),
-    }
+    format!("breaker {state} since {since}, {next}")
 }
 
 fn more(out: &mut String, all: usize, what: &str) {

@@ -10,6 +10,7 @@ mod destination;
 mod detail;
 mod histogram;
 pub mod model;
+mod probe;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -20,5 +21,6 @@ pub use build::{Names, label};
 pub use destination::ended;
 pub use detail::detail;
 pub use model::Status;
+pub use probe::held;
 pub use summary::summary;
 pub use table::table;

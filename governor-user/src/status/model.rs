@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use governor_core::verdict::REASONS;
 use serde::{Deserialize, Serialize};
 
+pub use super::probe::NextProbe;
 use crate::daemon::orderlist::OrderShown;
 pub use crate::daemon::orders::RetriesState;
 use crate::daemon::retriesshown::StageShown;
@@ -255,7 +256,8 @@ impl Reasons {
             ("budget", self.budget),
             ("breaker", self.breaker),
             ("concurrency", self.concurrency),
-            ("shed", self.shed),
+            // `retries off` has the same reason: nobody shall look for a shed order in vain.
+            ("shed by an operator's order", self.shed),
             ("retry-after", self.retry_after),
             ("deadline", self.deadline),
             ("attempts", self.attempts),
@@ -295,8 +297,11 @@ pub struct Breaker {
     pub state: BreakerState,
     /// When it last opened, while it is not closed.
     pub opened_at: Option<String>,
-    /// When the next probe may go.
+    /// When the next probe may go; none where that waits for something else than time.
     pub next_probe_at: Option<String>,
+    /// What the next probe waits for, while it is not closed.
+    #[serde(default)]
+    pub next_probe: Option<NextProbe>,
 }
 
 /// See [`Breaker::state`]; the worst is the greatest.

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
-use governor_core::key::{EndpointKey, WorkloadKey};
+use governor_core::key::{EndpointKey, OrderKey, WorkloadKey};
 use governor_core::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger, count};
+use governor_core::order::{Order, hold};
 use governor_core::units::Nanos;
 use governor_core::verdict::{Outcome, Reason};
 
-use super::model::{BreakerState, Status};
-use super::{Names, summary, table};
+use super::model::{Breaker, BreakerState, NextProbe, Status};
+use super::{Names, detail, summary, table};
+use crate::daemon::operators::NOTHING;
 use crate::kernel::Snapshot;
 
 const WORKLOAD: u64 = 42;
@@ -41,9 +43,7 @@ fn refused() -> Snapshot {
         touched: 999_000,
         ..EndpointLedger::default()
     };
-    // Open, until 1,001 s.
-    let word: u64 = 2 << 62 | 1_001_000;
-    bytemuck::bytes_of_mut(&mut open)[..8].copy_from_slice(&word.to_ne_bytes());
+    set_breaker(&mut open, 2, 1_001_000);
     let destination = endpoint.destination(0);
     Snapshot {
         at: NOW,
@@ -111,6 +111,100 @@ fn an_open_breaker_says_when_its_next_probe_may_go() {
     );
 }
 
+/// What `status DESTINATION` says of the breaker of the first endpoint, and the JSON.
+fn told(snapshot: &Snapshot) -> (String, Breaker) {
+    let status = status(snapshot);
+    let text = detail(&status);
+    let line = text.lines().find(|line| line.contains("breaker "));
+    let breaker = status.destinations[0].endpoints[0].breaker.clone();
+    (line.unwrap().to_owned(), breaker)
+}
+
+/// Where it stands (1: half-open, 2: open), until when, in milliseconds.
+fn set_breaker(endpoint: &mut EndpointLedger, state: u64, until: u64) {
+    let word = state << 62 | until;
+    bytemuck::bytes_of_mut(endpoint)[..8].copy_from_slice(&word.to_ne_bytes());
+}
+
+#[test]
+fn a_probe_whose_time_has_come_waits_for_an_attempt_or_for_its_turn() {
+    let mut snapshot = refused();
+    let (line, breaker) = told(&snapshot);
+    assert_eq!(breaker.next_probe, Some(NextProbe::Later));
+    let at = breaker.next_probe_at.unwrap();
+    assert!(line.ends_with(&format!(", next probe {at}")), "{line}");
+
+    set_breaker(&mut snapshot.endpoints[0].1, 2, 990_000);
+    let (line, breaker) = told(&snapshot);
+    assert_eq!(
+        (breaker.next_probe, breaker.next_probe_at),
+        (Some(NextProbe::Due), None)
+    );
+    assert!(line.ends_with("now, with the next attempt"), "{line}");
+
+    // Another workload, later in the list, probes the same ip:port.
+    let (key, mut other) = snapshot.endpoints[0];
+    let key = EndpointKey {
+        workload: WORKLOAD + 1,
+        ..key
+    };
+    set_breaker(&mut other, 1, 1_001_000);
+    snapshot.endpoints.push((key, other));
+    let (line, breaker) = told(&snapshot);
+    assert_eq!(
+        (breaker.next_probe, breaker.next_probe_at),
+        (Some(NextProbe::InTurn), None)
+    );
+    assert!(
+        line.ends_with("another workload probes this address"),
+        "{line}"
+    );
+    assert!(detail(&status(&snapshot)).contains("half-open since -, a probe is on its way"));
+
+    // Another ip:port, or a probe that is lost: nobody's turn.
+    snapshot.endpoints[1].0.port += 1;
+    assert_eq!(told(&snapshot).1.next_probe, Some(NextProbe::Due));
+    snapshot.endpoints[1].0.port -= 1;
+    set_breaker(&mut snapshot.endpoints[1].1, 1, 999_000);
+    assert_eq!(told(&snapshot).1.next_probe, Some(NextProbe::Due));
+}
+
+#[test]
+fn while_an_operator_holds_a_breaker_no_probe_is_promised() {
+    let mut snapshot = refused();
+    let order = Order {
+        hold: hold::OPEN,
+        hold_until: NOW.0 + 1,
+        ..NOTHING
+    };
+    let key = OrderKey {
+        workload: 0,
+        destination: snapshot.endpoints[0].0.destination(0),
+    };
+    snapshot.orders = vec![(key, order)];
+    let (line, breaker) = told(&snapshot);
+    assert_eq!(breaker.next_probe, Some(NextProbe::Held));
+    assert!(
+        line.ends_with("no probe goes: an operator holds it"),
+        "{line}"
+    );
+    snapshot.orders[0].1.hold_until = NOW.0;
+    assert_eq!(told(&snapshot).1.next_probe, Some(NextProbe::Later));
+}
+
+#[test]
+fn what_an_order_refuses_is_not_said_to_be_a_shed_order() {
+    let mut snapshot = refused();
+    snapshot.workloads[0].1.counts[count::DENIED + Reason::Shed as usize] = 7;
+    let status = status(&snapshot);
+    assert_eq!(status.destinations[0].denied.shed, 7);
+    let text = detail(&status);
+    assert!(
+        text.contains("187 denied (180 breaker, 7 shed by an operator's order)"),
+        "{text}"
+    );
+}
+
 #[test]
 fn the_json_has_the_keys_of_the_contract() {
     let json = serde_json::to_value(status(&refused())).unwrap();
@@ -149,6 +243,7 @@ fn the_json_has_the_keys_of_the_contract() {
         "/destinations/0/budget",
         "/destinations/0/endpoints/0/breaker/openedAt",
         "/destinations/0/endpoints/0/breaker/nextProbeAt",
+        "/destinations/0/endpoints/0/breaker/nextProbe",
         "/destinations/0/concurrency/limit",
         "/destinations/0/concurrency/inFlight",
         "/destinations/0/latencySeconds/p50",
