@@ -103,8 +103,7 @@ fn a_stall_of_five_seconds_is_over_when_it_is_over() {
     assert!(slow[1] >= 4, "a rate breaker takes {slow:?} s");
 
     at_least("law", goodput(&stall, Law::REAL, "this law"), 0.97 - MARGIN);
-    // The table's second begins when the queue is empty again: a second of
-    // attempts whose callers have gone is served first.
+    // In the first of them it serves attempts whose callers have gone.
     let quick = recoveries(&stall, Law::REAL, 9, whole(&stall));
     assert!(
         quick[4] <= 1 + 1 && quick[8] <= 1 + 3,
