@@ -26,8 +26,8 @@ use crate::errors::{Failure, Result, causes};
 const DIRECTORY: &str = "retry-governor";
 /// Where links are, below the directory of one version.
 pub(super) const LINKS: &str = "links";
-/// Maps that are pinned: all whose content a successor takes over. Quotas are
-/// counted anew, devices looked at anew, and the blank ledger never changes.
+/// Maps that are pinned: all whose content a successor takes over. The others are
+/// filled anew.
 pub(super) const MAPS: [&str; 15] = [
     map::ENDPOINTS,
     map::WORKLOADS,

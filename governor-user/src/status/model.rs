@@ -53,7 +53,7 @@ pub struct Hook {
     pub name: String,
     /// Whether it is attached.
     pub attached: bool,
-    /// The cgroup it is attached to.
+    /// The cgroup or the device it is attached to.
     pub path: String,
     /// Its id in the kernel.
     pub program_id: u32,
@@ -187,7 +187,7 @@ pub struct Failures {
     pub refused: u64,
     /// No answer in time.
     pub timeout: u64,
-    /// No route.
+    /// The network said so.
     pub unreachable: u64,
     /// RST after the connect.
     pub reset: u64,
