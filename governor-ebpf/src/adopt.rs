@@ -8,7 +8,8 @@
 use aya_ebpf::{
     bindings::{__sk_buff, bpf_sock, bpf_sock_tuple},
     helpers::generated::{
-        bpf_get_netns_cookie, bpf_ktime_get_ns, bpf_sk_fullsock, bpf_sk_release, bpf_skc_lookup_tcp,
+        bpf_get_netns_cookie, bpf_ktime_get_ns, bpf_sk_fullsock, bpf_sk_release,
+        bpf_skb_cgroup_id, bpf_skc_lookup_tcp,
     },
 };
 use governor_core::{
@@ -18,7 +19,7 @@ use governor_core::{
 
 use crate::{
     caller,
-    maps::{self, CONFIG, lost},
+    maps::{self, CONFIG, LISTENERS, LISTENING, Listening, lost},
     policy, socket,
 };
 
@@ -51,6 +52,8 @@ const CLOSE_WAIT: u32 = 8;
 const AF_INET: u32 = 2;
 /// `BPF_F_CURRENT_NETNS`.
 const THIS_NAMESPACE: u64 = u64::MAX;
+/// How long a listener is believed to be there, ns.
+const BELIEVED: u64 = 1_000_000_000;
 
 /// A record for a socket that has none, if it is one that called.
 #[inline(never)]
@@ -75,7 +78,7 @@ pub fn adopt(skb: *mut __sk_buff) -> Option<&'static mut Record> {
         return None;
     }
     let (state, family) = (field!(sk, state), field!(sk, family));
-    if state != ESTABLISHED && state != CLOSE_WAIT || accepted(skb, sk, family) {
+    if state != ESTABLISHED && state != CLOSE_WAIT || accepted(skb, sk, family, now) {
         return None;
     }
     let (address, port) = remote(sk, family);
@@ -122,10 +125,38 @@ fn remote(sk: *mut bpf_sock, family: u32) -> (Address, u32) {
     (bytemuck::cast(words), u16::from_be(port) as u32)
 }
 
-/// Whether a listener has the socket's port: then others called it.
+/// Whether a listener has the socket's port: then others called it. What was
+/// found is believed for a second: a server answers many times in it.
 #[inline(always)]
-fn accepted(skb: *mut __sk_buff, sk: *mut bpf_sock, family: u32) -> bool {
-    let port = (field!(sk, src_port) as u16).to_be();
+fn accepted(skb: *mut __sk_buff, sk: *mut bpf_sock, family: u32, now: u64) -> bool {
+    let port = field!(sk, src_port);
+    // SAFETY: the kernel's context.
+    let cgroup = unsafe { bpf_skb_cgroup_id(skb) };
+    let Some(known) = LISTENING.get_ptr_mut(port % LISTENERS) else {
+        return listens(skb, sk, family, port);
+    };
+    // SAFETY: a slot of this CPU; whoever interrupts us may write it in between,
+    // and then a socket is looked for once more, or not for a second.
+    let known = unsafe { &mut *known };
+    if known.port == port && known.cgroup == cgroup && now < known.until {
+        return true;
+    }
+    let found = listens(skb, sk, family, port);
+    if found {
+        *known = Listening {
+            cgroup,
+            until: now + BELIEVED,
+            port,
+            reserved: 0,
+        };
+    }
+    found
+}
+
+/// Whether somebody listens at the port, which costs as much as all else here.
+#[inline(always)]
+fn listens(skb: *mut __sk_buff, sk: *mut bpf_sock, family: u32, port: u32) -> bool {
+    let port = (port as u16).to_be();
     // SAFETY: plain numbers, all zero is a value.
     let mut tuple: bpf_sock_tuple = unsafe { core::mem::zeroed() };
     // Port 0 has no connection: only a listener is found.

@@ -70,6 +70,26 @@ pub static EVENTS: RingBuf<Event, 262144> = RingBuf::new();
 #[btf_map]
 pub static LOSSES: PerCpuArray<u64, { loss::ALL as usize }> = PerCpuArray::new();
 
+/// Listeners of this CPU's last server sockets ([`crate::adopt`]), by port.
+#[btf_map]
+pub static LISTENING: PerCpuArray<Listening, { LISTENERS as usize }> = PerCpuArray::new();
+
+/// How many are remembered.
+pub const LISTENERS: u32 = 64;
+
+/// A cgroup that has a listener at a port.
+#[repr(C)]
+pub struct Listening {
+    /// Its id.
+    pub cgroup: u64,
+    /// Believed until then, ns.
+    pub until: u64,
+    /// The port.
+    pub port: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
 /// Zeroes to create ledgers from: a ledger does not fit on a program's stack.
 #[btf_map]
 pub static BLANK: Array<Blank, 1> = Array::new();

@@ -1,6 +1,8 @@
 //! Loading: maps made, or taken over from a predecessor, and programs verified.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::{panic, thread};
 
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
@@ -95,8 +97,7 @@ impl Governor {
             .load(OBJECT)
             .map_err(|error| blame("kernel maps", error))?;
         let maps = Maps::take(&mut ebpf)?;
-        load_programs(&mut ebpf)?;
-        let without_executor = load_executor(&mut ebpf).err();
+        let without_executor = load_programs(&mut ebpf)?;
         let config = match maps.config.get(&0, 0) {
             Ok(config) => config.0,
             Err(error) => return Err(map_failed(map::CONFIG, error)),
@@ -116,30 +117,52 @@ impl Governor {
     }
 }
 
-fn load_programs(ebpf: &mut Ebpf) -> Result<()> {
-    for hook in HOOKS {
-        let program = ebpf.program_mut(hook).ok_or_else(|| {
-            Failure::failed(format!("program {hook}"), "the object has no such program")
-                .hint("rebuild retry-governor")
-        })?;
-        load_program(program).map_err(|error| blame(&format!("program {hook}"), error))?;
-    }
-    Ok(())
+/// Loads the programs, all at once: the kernel verifies them side by side, and in an
+/// incident a governor that is started anew counts the seconds. Without the executor
+/// connects are governed all the same: why there is none, in words.
+fn load_programs(ebpf: &mut Ebpf) -> Result<Option<String>> {
+    let mut ended = verify(ebpf);
+    let mut take = |name: &str| match ended.remove(name) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => Err(blame(&format!("program {name}"), error)),
+        None => Err(
+            Failure::failed(format!("program {name}"), "the object has no such program")
+                .hint("rebuild retry-governor"),
+        ),
+    };
+    HOOKS.into_iter().try_for_each(&mut take)?;
+    let executor = ActHook::ALL
+        .into_iter()
+        .try_for_each(|hook| take(hook.name()));
+    Ok(executor.err().map(|failure| {
+        let failure = failure.to_string();
+        failure.trim_start_matches("error: ").to_owned()
+    }))
 }
 
-/// Without it connects are governed all the same: why there is none, in words.
-fn load_executor(ebpf: &mut Ebpf) -> Result<(), String> {
-    for hook in ActHook::ALL {
-        let name = hook.name();
-        let program = ebpf
-            .program_mut(name)
-            .ok_or_else(|| format!("the object has no program {name}"))?;
-        load_program(program).map_err(|error| {
-            let failure = blame(&format!("program {name}"), error).to_string();
-            failure.trim_start_matches("error: ").to_owned()
-        })?;
-    }
-    Ok(())
+/// How the verification of each of our programs ended, by name.
+fn verify(ebpf: &mut Ebpf) -> HashMap<String, Result<(), ProgramError>> {
+    let ours: Vec<_> = HOOKS
+        .into_iter()
+        .chain(ActHook::ALL.map(ActHook::name))
+        .collect();
+    thread::scope(|scope| {
+        let threads: Vec<_> = ebpf
+            .programs_mut()
+            .filter(|(name, _)| ours.contains(name))
+            .map(|(name, program)| {
+                let name = name.to_owned();
+                scope.spawn(move || {
+                    let ended = load_program(program);
+                    (name, ended)
+                })
+            })
+            .collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended
+            .map(|ended| ended.unwrap_or_else(|panicked| panic::resume_unwind(panicked)))
+            .collect()
+    })
 }
 
 fn load_program(program: &mut Program) -> Result<(), ProgramError> {
