@@ -25,7 +25,7 @@ const ROUND: &str = "2s";
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn rounds(length: crate::scenario::Length) -> u32 {
-    length.pick(1, 3, 9)
+    length.pick(5, 9, 15)
 }
 
 /// One round of one contender.

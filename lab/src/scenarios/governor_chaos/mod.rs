@@ -27,6 +27,9 @@ const OFFERED: f64 = 80.0;
 const CAPACITY: f64 = 300.0;
 /// The most that the service may get in a second of a storm, relative to first tries: as in blip-90s.
 const LOAD: f64 = 1.35;
+/// Of what ends well where nothing happens to the governor. Chance alone moves the ratio by some percent: four plays
+/// of the overload gave 0.97, 1.00, 1.01 and 1.08.
+const AS_WELL: f64 = 0.95;
 /// Since a governor was started.
 const IN_FORCE: f64 = 2.0;
 /// `openDuration.max x (1 + jitterPercent/100) + ramp`, and the second after which a lost probe is given up by its
@@ -299,7 +302,7 @@ fn as_well(name: &str, calm: &Storm, chaos: &Storm) -> Claim {
             "{name}: operations that ended well until the stop, relative to an undisturbed governor"
         ),
         chaos.well() / calm.well(),
-        0.98,
+        AS_WELL,
         "x",
     )
 }
