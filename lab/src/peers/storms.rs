@@ -38,6 +38,11 @@ fn back(length: Length) -> f64 {
     length.pick(15.0, 20.0, 60.0)
 }
 
+/// Told beside the claim, which chance decides.
+const WHY_LATER: &str = "What decides by a second or two: when the stall ends, the service first works off the requests of \
+                         callers who have left. HAProxy lets at most 100 be there; the governor lets in what comes until the \
+                         first callers give up, then its limiter and its breaker refuse, and after the probe that is \
+                         answered admission ramps up for 1 s.";
 /// How often each contender is played.
 fn blips(length: Length) -> usize {
     length.pick(1, 3, 5)
@@ -160,6 +165,7 @@ fn blip(play: &Play<'_>) -> Found {
             ours <= best,
         )],
         runs: rounds[0].iter().map(Taken::run).collect(),
+        notes: vec![WHY_LATER.to_owned()],
         ..Found::default()
     }
 }
