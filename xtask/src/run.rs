@@ -4,14 +4,22 @@ use std::{
     env,
     os::unix::process::ExitStatusExt,
     path::PathBuf,
-    process::{Command, ExitStatus},
-    sync::Arc,
+    process::{Child, Command, ExitStatus},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::tree;
+
+/// How often it is looked whether a program has ended, or is to.
+const LOOKS: Duration = Duration::from_millis(50);
 
 /// The cargo that runs this xtask, at the top of the tree.
 pub fn cargo() -> Command {
@@ -32,10 +40,22 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Shows and runs a command that says itself why it fails: its exit code. Where a signal ended
 /// it, which is said here, 128 + its number, as shells have it.
 ///
-/// A Ctrl-C is its affair, it reaches it too: this program waits for its end.
+/// A Ctrl-C is its affair, it reaches it too; a SIGTERM reaches this program alone, and is passed
+/// on. Either way this program waits for its end.
 pub fn exit_code(command: &mut Command) -> Result<u8> {
+    let told = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::default()).context("signals")?;
-    let status = status(command)?;
+    signal_hook::flag::register(SIGTERM, Arc::clone(&told)).context("signals")?;
+    let mut child = start(command)?;
+    let status = loop {
+        if let Some(status) = child.try_wait().with_context(|| line_of(command))? {
+            break status;
+        }
+        if told.swap(false, Ordering::Relaxed) {
+            end(child.id());
+        }
+        thread::sleep(LOOKS);
+    };
     let failed = || format!("`{}` failed: {status}", line_of(command));
     if status.signal().is_some() {
         eprintln!("error: {}", failed());
@@ -45,11 +65,25 @@ pub fn exit_code(command: &mut Command) -> Result<u8> {
     code.with_context(failed)
 }
 
+/// Sends SIGTERM; as root, since sudo takes no signal of its user.
+fn end(pid: u32) {
+    let pid = pid.to_string();
+    let sent = as_root("sh").is_ok_and(|mut sh| succeeds(sh.args(["-c", "kill -TERM $0", &pid])));
+    if !sent {
+        eprintln!("error: SIGTERM does not reach process {pid}");
+    }
+}
+
 fn status(command: &mut Command) -> Result<ExitStatus> {
+    let mut child = start(command)?;
+    child.wait().with_context(|| line_of(command))
+}
+
+fn start(command: &mut Command) -> Result<Child> {
     let line = line_of(command);
     eprintln!("+ {line}");
     command
-        .status()
+        .spawn()
         .with_context(|| format!("`{line}` does not start"))
 }
 
@@ -126,6 +160,8 @@ pub fn as_root(program: &str) -> Result<Command> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
@@ -146,22 +182,32 @@ mod tests {
         assert_eq!(error.to_string(), "`false` failed: exit status: 1");
     }
 
+    /// How a script ends; one at a time, as a signal to this process is passed on to all.
+    fn code_of(script: &str) -> u8 {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap();
+        exit_code(Command::new("sh").args(["-c", script])).expect("sh starts")
+    }
+
     #[test]
     fn an_exit_code_is_passed_on_and_a_signal_is_one_too() {
-        let of =
-            |script: &str| exit_code(Command::new("sh").args(["-c", script])).expect("sh starts");
         for code in [0, 1, 2, 4, 130] {
-            assert_eq!(of(&format!("exit {code}")), code);
+            assert_eq!(code_of(&format!("exit {code}")), code);
         }
-        assert_eq!(of("kill -TERM $$"), 143);
+        assert_eq!(code_of("kill -TERM $$"), 143);
     }
 
     #[test]
     fn a_ctrl_c_ends_only_the_program_that_runs() {
         // This process gets it too, as from a terminal.
         let script = "trap 'exit 130' INT; kill -INT $PPID; kill -INT $$";
-        let code = exit_code(Command::new("sh").args(["-c", script]));
-        assert_eq!(code.expect("sh starts"), 130);
+        assert_eq!(code_of(script), 130);
+    }
+
+    #[test]
+    fn a_sigterm_is_passed_on_to_the_program_that_runs() {
+        let script = "trap 'exit 130' TERM; kill -TERM $PPID; while :; do sleep 0.01; done";
+        assert_eq!(code_of(script), 130);
     }
 
     #[test]
