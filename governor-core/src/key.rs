@@ -44,6 +44,8 @@ pub mod map {
 
 /// Policies at most.
 pub const MAX_RULES: u32 = 1024;
+/// Entries of one generation of [`map::RULES`] at most (about 25 MB).
+pub const MAX_RULE_ENTRIES: u32 = 262_144;
 /// Endpoints of one workload at most: what it contacts beyond passes unseen,
 /// so that a workload which contacts the whole network fills only its own part
 /// of the map.

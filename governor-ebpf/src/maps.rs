@@ -1,5 +1,4 @@
 //! The maps, by writer: policy (daemon), ledgers (kernel), orders (daemon).
-//! Capacities are set by the daemon when it loads them.
 
 use aya_ebpf::{
     bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST},
@@ -14,7 +13,7 @@ use governor_core::{
     evidence::ThreadHistory,
     key::{
         CgroupEntry, ChainKey, Config, DestinationKey, EndpointKey, MAX_ENDPOINTS_OF_ONE,
-        MAX_RULES, OrderKey, PortKey, RuleKey, RuleValue, WorkloadKey, loss,
+        MAX_RULE_ENTRIES, MAX_RULES, OrderKey, PortKey, RuleKey, RuleValue, WorkloadKey, loss,
     },
     lease::Lease,
     ledger::{DestinationLedger, EndpointLedger, WorkloadLedger},
@@ -55,8 +54,9 @@ pub static CGROUPS: HashMap<u64, CgroupEntry, 16384, LAZY> = HashMap::new();
 pub static PARAMS: Array<Params, { MAX_RULES as usize * 2 }> = Array::new();
 #[btf_map]
 pub static PORTS: HashMap<PortKey, u32, 8192, LAZY> = HashMap::new();
+/// It takes memory by entry, and holds two generations while policies change.
 #[map]
-pub static RULES: LpmTrie<RuleKey, RuleValue> = LpmTrie::with_max_entries(65536, 0);
+pub static RULES: LpmTrie<RuleKey, RuleValue> = LpmTrie::with_max_entries(MAX_RULE_ENTRIES * 2, 0);
 #[btf_map]
 pub static ORDERS: HashMap<OrderKey, Order, 4096, LAZY> = HashMap::new();
 #[btf_map]

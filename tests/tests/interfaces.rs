@@ -18,6 +18,7 @@ use governor_tests::process::{self, Process};
 use governor_tests::server::Behaviour;
 use governor_tests::storm::report::Outcome;
 use governor_tests::veth::Veth;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 const PORT: u16 = 8080;
@@ -214,7 +215,7 @@ fn a_killed_daemon_leaves_its_executors_and_its_successor_takes_their_place() {
     eventually("what was left is removed", || {
         egress(netns, "stays").is_empty() && egress(netns, "lo").is_empty()
     });
-    daemon.signal(nix::sys::signal::Signal::SIGTERM);
+    daemon.signal(Signal::SIGTERM);
     daemon.finish(LIMIT).expect_success();
 }
 
@@ -300,7 +301,7 @@ fn an_exec_governs_the_devices_of_its_command_and_leaves_none_governed() {
     eventually("so is what comes later", || {
         egress(netns, "later") == [EGRESS]
     });
-    process.signal(nix::sys::signal::Signal::SIGKILL);
+    process.signal(Signal::SIGKILL);
     drop(process);
     eventually("a killed exec governs nothing", || {
         ["lo", "there", "later"]
@@ -397,4 +398,44 @@ fn doctor_says_what_is_reached_and_what_is_delayed() {
         egress(lab.netns(), "lo").is_empty(),
         "doctor attaches nothing"
     );
+}
+
+/// The same, as root without that privilege.
+fn without_sys_admin(command: &Command) -> Command {
+    let mut lesser = Command::new("setpriv");
+    lesser.args(["--bounding-set=-sys_admin", "--inh-caps=-all"]);
+    lesser.arg(command.get_program()).args(command.get_args());
+    lesser
+}
+
+#[test]
+fn without_cap_sys_admin_all_is_attached_and_doctor_says_what_is_lost() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    let daemon = Process::start(without_sys_admin(&node.run_command()), &node.place());
+    eventually("it is ready", || {
+        node.socket().exists() && node.get("/readyz").0 == 200
+    });
+    let status = node.status();
+    assert_eq!(hooks(&status), [(EGRESS.to_owned(), "lo".to_owned())]);
+    let hooks = status["kernel"]["hooks"].as_array().expect("hooks");
+    assert!(
+        hooks.iter().all(|hook| hook["attached"] == true),
+        "{status}"
+    );
+
+    // Something is attached, whose name may not be asked.
+    let doctor = without_sys_admin(&retry_governor(["doctor", "--json"]));
+    let report = process::run(doctor, &node.place(), LIMIT).expect_success();
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let checks = report["checks"].as_array().expect("checks");
+    let check = |name: &str| checks.iter().find(|it| it["check"] == name);
+    let privileges = check("privileges").expect("a check");
+    assert_eq!(privileges["state"], "Degraded", "{report}");
+    assert_eq!(privileges["found"], "without CAP_SYS_ADMIN");
+    assert_eq!(check("interfaces").expect("a check")["found"], "lo by TCX");
+
+    daemon.signal(Signal::SIGTERM);
+    daemon.finish(LIMIT).expect_success();
+    assert!(egress(lab.netns(), "lo").is_empty());
 }

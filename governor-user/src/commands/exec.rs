@@ -19,7 +19,7 @@ use crate::daemon::hosts::{self, Hosts};
 use crate::errors::{Exit, Failure, Result};
 use crate::foreground::{self, Foreground, Signals};
 use crate::interfaces::{Changes, Interfaces, Scope, Wanted};
-use crate::kernel::{Attached, Governor, LoadOptions};
+use crate::kernel::{Attached, Governor};
 use crate::policy::schema::Mode;
 use crate::policy::select::Table;
 use crate::policy::units::Percent;
@@ -183,7 +183,7 @@ struct Session {
 
 impl Session {
     async fn start(cgroup: &Scoped, policies: Vec<Policy>, interfaces: Interfaces) -> Result<Self> {
-        let mut governor = Governor::load(&LoadOptions::default())?;
+        let mut governor = Governor::load(None)?;
         let workload = cgroup::id(cgroup.path())?;
         let entry = CgroupEntry {
             workload,

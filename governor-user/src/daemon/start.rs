@@ -24,7 +24,7 @@ use super::{OnExit, Options};
 use crate::cgroup;
 use crate::errors::{Failure, Result};
 use crate::interfaces::{Interfaces, Scope};
-use crate::kernel::{Governor, LoadOptions, pins};
+use crate::kernel::{Governor, pins};
 
 /// The cgroup to govern.
 pub fn root(options: &Options) -> Result<PathBuf> {
@@ -78,11 +78,7 @@ pub fn load(options: &Options) -> Result<(State, Claim)> {
     let bpffs = Path::new(pins::BPFFS);
     let directory = pins::directory(bpffs);
     let (was_mounted, had_pins) = (pins::is_mounted(bpffs), directory.exists());
-    let governor = Governor::load(&LoadOptions {
-        pins: Some(bpffs.to_owned()),
-        ..LoadOptions::default()
-    });
-    let governor = match governor {
+    let governor = match Governor::load(Some(bpffs)) {
         // It got as far as its pins: they go again with the claim.
         Err(failure) if !directory.exists() => return Err(failure),
         governor => governor,

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use aya::programs::SchedClassifier;
-
 use super::choice::{By, Scope, choose};
 use super::device::Link;
 use super::netlink;
@@ -12,7 +10,7 @@ use super::pacing::paced;
 use super::wanted::Wanted;
 use crate::errors::{Failure, Result};
 use crate::kernel::filters::{self, Marks, Which};
-use crate::kernel::{ActHook, Executor, Governor, Method};
+use crate::kernel::{ActHook, Executor, Governor, Method, at_device};
 use crate::status::model::Hook;
 
 /// Programs that are attached before others may have their turn. Each waits until
@@ -53,11 +51,7 @@ impl At {
     /// Whether it still is: asked of the device, as our own link proves nothing.
     fn is_there(&self, method: Method, (index, hook): Place) -> io::Result<bool> {
         match method {
-            Method::Tcx => {
-                let (_, programs) = SchedClassifier::query_tcx(&self.device, hook.direction())
-                    .map_err(io::Error::other)?;
-                Ok(programs.iter().any(|program| program.id() == self.program))
-            }
+            Method::Tcx => Ok(at_device(index, hook.direction())?.contains(&self.program)),
             Method::Clsact => {
                 let filters = netlink::filters(index, hook.parent())?;
                 Ok(filters.iter().any(|filter| filter.program == self.program))

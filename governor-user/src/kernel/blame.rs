@@ -1,24 +1,21 @@
 //! What a failing `bpf(2)` means for whoever started us.
 
 use std::error::Error;
-use std::{fs, io};
+use std::io;
 
 use aya::EbpfError;
 use aya::programs::ProgramError;
 
+use super::capabilities::Capabilities;
+use super::release::NEWER;
 use crate::errors::{Failure, causes};
-
-/// Capabilities that loading and attaching need (linux/capability.h).
-const NEEDED: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
-/// Stands for all of them.
-const SYS_ADMIN: u32 = 21;
 
 /// An error of aya as a failure of ours.
 pub fn blame(what: &str, error: impl Into<KernelError>) -> Failure {
     let error = error.into();
     match error.errno() {
         Some(libc::EPERM | libc::EACCES) if error.verifier_log().is_none() => {
-            let missing = missing_capabilities();
+            let missing = Capabilities::here().missing();
             match missing.as_slice() {
                 [] => Failure::missing(what, "the kernel does not permit it").hint(
                     "a user namespace, kernel lockdown or a security module forbids bpf(2), or a \
@@ -33,9 +30,9 @@ pub fn blame(what: &str, error: impl Into<KernelError>) -> Failure {
         }
         Some(libc::ENOMEM) => Failure::failed(what, "no memory for it in the kernel"),
         errno => match error.verifier_log() {
-            Some(log) => Failure::missing(what, refused(&log)).hint("Linux 6.1 or later"),
+            Some(log) => Failure::missing(what, refused(&log)).hint(NEWER),
             None if errno == Some(libc::EINVAL) => {
-                Failure::missing(what, "this kernel does not know it").hint("Linux 6.1 or later")
+                Failure::missing(what, "this kernel does not know it").hint(NEWER)
             }
             None => Failure::failed(what, causes(error.as_error())),
         },
@@ -116,45 +113,9 @@ fn refused(log: &str) -> String {
     format!("the kernel's verifier refuses it: {why}")
 }
 
-/// Effective capabilities, as a bit set; all where they can't be read.
-fn effective_capabilities() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(u64::MAX)
-}
-
-/// Names of the capabilities that this process needs and does not hold.
-pub fn missing_capabilities() -> Vec<&'static str> {
-    missing(effective_capabilities())
-}
-
-/// Names of the capabilities that are needed and not held.
-fn missing(held: u64) -> Vec<&'static str> {
-    let has = |bit: u32| held >> bit & 1 == 1;
-    let lacks = |bit: u32| match bit {
-        // CAP_SYS_ADMIN covers the two newer ones, not CAP_NET_ADMIN.
-        38 | 39 => !has(bit) && !has(SYS_ADMIN),
-        bit => !has(bit),
-    };
-    NEEDED
-        .into_iter()
-        .filter(|(bit, _)| lacks(*bit))
-        .map(|(_, name)| name)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn missing_capabilities_are_named() {
-        assert_eq!(missing(0), ["CAP_NET_ADMIN", "CAP_PERFMON", "CAP_BPF"]);
-        assert_eq!(missing(1 << 12), ["CAP_PERFMON", "CAP_BPF"]);
-        assert_eq!(missing(1 << 12 | 1 << 21), [""; 0]);
-        assert_eq!(missing(u64::MAX), [""; 0]);
-    }
 
     #[test]
     fn the_verifiers_reason_is_its_last_words_or_the_helper() {

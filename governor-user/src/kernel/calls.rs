@@ -1,5 +1,5 @@
-//! The `bpf(2)` calls that aya does not offer: asking a cgroup what is attached
-//! to it, and detaching a link that others hold too.
+//! The `bpf(2)` calls that aya does not offer: asking a cgroup or a device what is
+//! attached to it, and detaching a link that others hold too.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use aya::programs::TcAttachType;
 use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd};
 
 /// Programs at one attach point that are told apart: the kernel allows 64.
@@ -45,9 +46,31 @@ unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
 
 /// Asks the kernel what is attached to `cgroup` at one point.
 pub fn at_point(cgroup: &File, point: bpf_attach_type) -> io::Result<AtPoint> {
+    let (programs, flags) = query(cgroup.as_raw_fd().unsigned_abs(), point)?;
+    Ok(AtPoint {
+        exclusive: !programs.is_empty() && flags & ALLOW_MULTI == 0,
+        programs,
+    })
+}
+
+/// Asks the kernel which programs are attached to a device, by its number, as links
+/// (TCX, since Linux 6.6). aya's `query_tcx` opens each of them to know more of it,
+/// which takes `CAP_SYS_ADMIN`; their ids are enough.
+pub fn at_device(index: u32, direction: TcAttachType) -> io::Result<Vec<u32>> {
+    let point = match direction {
+        TcAttachType::Ingress => bpf_attach_type::BPF_TCX_INGRESS,
+        TcAttachType::Egress => bpf_attach_type::BPF_TCX_EGRESS,
+        TcAttachType::Custom(_) => return Ok(Vec::new()),
+    };
+    query(index, point).map(|(programs, _)| programs)
+}
+
+/// Ids of what is attached at one point of a target, and the flags of it. The target
+/// is a descriptor or the number of a device, which share their place.
+fn query(target: u32, point: bpf_attach_type) -> io::Result<(Vec<u32>, u32)> {
     let mut ids = [0u32; MOST];
     let mut attr = blank();
-    attr.query.__bindgen_anon_1.target_fd = cgroup.as_raw_fd().unsigned_abs();
+    attr.query.__bindgen_anon_1.target_fd = target;
     attr.query.attach_type = point as u32;
     attr.query.prog_ids = ids.as_mut_ptr() as u64;
     attr.query.__bindgen_anon_2.prog_cnt = MOST as u32;
@@ -60,11 +83,7 @@ pub fn at_point(cgroup: &File, point: bpf_attach_type) -> io::Result<AtPoint> {
             attr.query.attach_flags,
         )
     };
-    let programs: Vec<_> = ids.into_iter().take(count as usize).collect();
-    Ok(AtPoint {
-        exclusive: !programs.is_empty() && flags & ALLOW_MULTI == 0,
-        programs,
-    })
+    Ok((ids.into_iter().take(count as usize).collect(), flags))
 }
 
 /// Detaches the link that is pinned at `path`, whoever else holds it. Without

@@ -22,7 +22,7 @@ use governor_core::key::map;
 
 use super::filters::{Marks, PRIORITY};
 use super::maps::map_failed;
-use super::{Governor, blame, pins};
+use super::{Governor, at_device, blame, pins};
 use crate::errors::{Failure, Result};
 
 /// The programs of the executor.
@@ -63,6 +63,9 @@ impl ActHook {
     }
 }
 
+/// The number of `lo` in every network namespace.
+const LOOPBACK: u32 = 1;
+
 /// How programs are attached to devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -75,7 +78,7 @@ pub enum Method {
 impl Method {
     /// That of this kernel: asked, since distributions backport.
     pub fn of_this_kernel() -> Self {
-        match SchedClassifier::query_tcx("lo", TcAttachType::Egress) {
+        match at_device(LOOPBACK, TcAttachType::Egress) {
             Ok(_) => Self::Tcx,
             Err(_) => Self::Clsact,
         }
@@ -155,7 +158,7 @@ impl Governor {
             Method::Tcx => {
                 let place = pins.map(|pins| pin_of(&pins, hook, index));
                 let theirs = place.as_deref();
-                let theirs = theirs.and_then(|place| take_over(program, hook, name, place));
+                let theirs = theirs.and_then(|place| take_over(program, hook, index, place));
                 let held = match (theirs, place) {
                     (Some(link), _) => Held::Pinned(link),
                     (None, Some(place)) => {
@@ -251,15 +254,15 @@ fn attach_link(
 fn take_over(
     program: &mut SchedClassifier,
     hook: ActHook,
-    device: &str,
+    device: u32,
     place: &Path,
 ) -> Option<PinnedLink> {
     let theirs = FdLink::from(PinnedLink::from_pin(place).ok()?);
     let id = program.attach_to_link(theirs.try_into().ok()?).ok()?;
     drop(program.take_link(id).ok()?);
     let ours = program.info().ok()?.id();
-    let (_, there) = SchedClassifier::query_tcx(device, hook.direction()).ok()?;
-    let is_there = there.iter().any(|program| program.id() == ours);
+    let there = at_device(device, hook.direction()).ok()?;
+    let is_there = there.contains(&ours);
     is_there.then(|| PinnedLink::from_pin(place).ok())?
 }
 

@@ -1,7 +1,7 @@
 //! Loading: maps made, or taken over from a predecessor, and programs verified.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::{panic, thread};
 
 use aya::programs::{Program, ProgramError};
@@ -11,83 +11,26 @@ use governor_core::key::{Config, map};
 use super::maps::{Maps, map_failed};
 use super::{ActHook, Governor, HOOKS, blame, btf, pins, release};
 use crate::errors::{Failure, Result};
-use crate::policy::select::MOST_ENTRIES;
 
 /// The kernel programs, built with this binary.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!(env!("GOVERNOR_OBJECT"));
-
-/// How to load.
-#[derive(Clone, Debug, Default)]
-pub struct LoadOptions {
-    /// The BPF file system to pin to (`/sys/fs/bpf`); none: maps and links end
-    /// with this process.
-    pub pins: Option<PathBuf>,
-    /// Sizes of the maps.
-    pub capacity: Capacity,
-}
-
-/// Sizes of the maps that grow with traffic; none: as the object says.
-#[derive(Clone, Copy, Debug)]
-pub struct Capacity {
-    /// Workload x ip:port, and workload x destination.
-    pub endpoints: Option<u32>,
-    /// Destinations, and leases (one per ip:port).
-    pub destinations: Option<u32>,
-    /// Cgroups that are known.
-    pub cgroups: Option<u32>,
-    /// Entries of the rule trie, both generations.
-    pub rules: Option<u32>,
-}
-
-impl Default for Capacity {
-    fn default() -> Self {
-        Self {
-            endpoints: None,
-            destinations: None,
-            cgroups: None,
-            // The trie takes memory by entry: whatever compiles fits, while two
-            // generations are in it.
-            rules: u32::try_from(2 * MOST_ENTRIES).ok(),
-        }
-    }
-}
-
-impl Capacity {
-    /// Sizes by name of the map, for those that are set.
-    pub(super) fn sizes(self) -> impl Iterator<Item = (&'static str, u32)> {
-        let sizes = [
-            (map::ENDPOINTS, self.endpoints),
-            (map::WORKLOADS, self.endpoints),
-            (map::DESTINATIONS, self.destinations),
-            (map::LEASES, self.destinations),
-            (map::CGROUPS, self.cgroups),
-            (map::RULES, self.rules),
-        ];
-        sizes
-            .into_iter()
-            .filter_map(|(name, size)| Some((name, size?)))
-    }
-}
 
 impl Governor {
     /// Loads the programs. Nothing is judged before [`Self::set_policy`] and
     /// [`Self::attach`]. Pinned maps of a predecessor are taken over with what
     /// they hold: ledgers, open breakers, orders, the policy in force.
-    pub fn load(options: &LoadOptions) -> Result<Self> {
+    ///
+    /// `bpffs` is the BPF file system to pin to (`/sys/fs/bpf`); none: maps and links
+    /// end with this process.
+    pub fn load(bpffs: Option<&Path>) -> Result<Self> {
         let offsets = btf::offsets();
-        let socket_namespaces = u32::from(release::at_least(6, 12));
+        let socket_namespaces = u32::from(release::at_least(&release::name(), (6, 12)));
         let mut loader = EbpfLoader::new();
         loader
             .override_global("SK_ERR_OFFSET", &offsets.sk_err, false)
             .override_global("SK_SHUTDOWN_OFFSET", &offsets.sk_shutdown, false)
             .override_global("SOCKET_NAMESPACES", &socket_namespaces, false);
-        for (name, size) in options.capacity.sizes() {
-            loader.map_max_entries(name, size);
-        }
-        let pins = match &options.pins {
-            Some(bpffs) => Some(pins::prepare(bpffs, options.capacity)?),
-            None => None,
-        };
+        let pins = bpffs.map(pins::prepare).transpose()?;
         if let Some(pins) = &pins {
             for name in pins::MAPS {
                 loader.map_pin_path(name, pins.join(name));

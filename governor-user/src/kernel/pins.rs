@@ -19,7 +19,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{FsType, statfs};
 
 use super::calls::detach_pinned;
-use super::load::{Capacity, OBJECT};
+use super::load::OBJECT;
 use crate::errors::{Failure, Result, causes};
 
 /// Where everything of ours is, below the BPF file system.
@@ -51,13 +51,13 @@ const BPF_FS_MAGIC: FsType = FsType(0xcafe_4a11);
 
 /// The directory of this version below `bpffs`, made where needed, with every
 /// map in it known to be ours.
-pub(super) fn prepare(bpffs: &Path, capacity: Capacity) -> Result<PathBuf> {
+pub(super) fn prepare(bpffs: &Path) -> Result<PathBuf> {
     mount_if_needed(bpffs)?;
     let directory = version(bpffs, ABI);
     let links = directory.join(LINKS);
     fs::create_dir_all(&links)
         .map_err(|error| Failure::failed(format!("pin to {}", links.display()), error))?;
-    check(&directory, capacity)?;
+    check(&directory)?;
     Ok(directory)
 }
 
@@ -181,7 +181,7 @@ struct Shape {
     entries: u32,
 }
 
-fn check(directory: &Path, capacity: Capacity) -> Result<()> {
+fn check(directory: &Path) -> Result<()> {
     let object = Object::parse(OBJECT).map_err(|error| Failure::failed("kernel object", error))?;
     for name in MAPS {
         let path = directory.join(name);
@@ -191,15 +191,11 @@ fn check(directory: &Path, capacity: Capacity) -> Result<()> {
         if !path.exists() {
             continue;
         }
-        let size = capacity
-            .sizes()
-            .find(|(sized, _)| *sized == name)
-            .map(|(_, size)| size);
         let wanted = Shape {
             kind: wanted.map_type(),
             key: wanted.key_size(),
             value: wanted.value_size(),
-            entries: size.unwrap_or(wanted.max_entries()),
+            entries: wanted.max_entries(),
         };
         let found = found(&path).map_err(|error| {
             let what = format!("pinned map {}", path.display());

@@ -15,13 +15,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 
+use governor_core::key::MAX_RULE_ENTRIES;
+
 use super::globs::Selectors;
 use super::prefix::Prefix;
 use super::rules::{DNS, Exempt, Group, Rule, Target, port_classes, rules};
 use super::schema::{Policy, Spec};
 
-/// At most so many entries in all tables together (about 25 MB in the kernel).
-pub const MOST_ENTRIES: usize = 262_144;
+/// At most so many entries in all tables together.
+const MOST_ENTRIES: usize = MAX_RULE_ENTRIES as usize;
 /// Bits of a trie key before the address: class and port class.
 pub const KEY_BITS: u32 = 64;
 
@@ -48,7 +50,7 @@ impl Entry {
 /// The policies can't be made into tables.
 #[derive(Debug)]
 pub enum CompileError {
-    /// More than [`MOST_ENTRIES`].
+    /// More than [`MAX_RULE_ENTRIES`].
     TooManyEntries,
     /// The globs together are too much for one matcher.
     Globs(globset::Error),

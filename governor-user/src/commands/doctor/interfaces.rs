@@ -1,25 +1,26 @@
 //! Where requests can be refused and delayed, and who else is there. Nothing is
 //! attached for it: what `--interface auto` would do is worked out.
 
-use aya::programs::{ProgramInfo, SchedClassifier};
+use std::collections::HashMap;
 
+use super::UNNAMED;
 use super::check::Check;
 use crate::interfaces::choice::{By, Scope, choose};
 use crate::interfaces::device::{Layer, Link};
 use crate::interfaces::governed::list;
 use crate::interfaces::netlink;
 use crate::interfaces::pacing::paced;
-use crate::kernel::{ActHook, Method};
+use crate::kernel::{ActHook, Method, at_device};
 
 /// Names of checks.
 const INTERFACES: &str = "interfaces";
 const PACING: &str = "pacing";
 const CLASSIFIERS: &str = "classifiers";
 
-/// Three lines.
-pub fn checks() -> Vec<Check> {
+/// Three lines; programs of others have these names, by id.
+pub fn checks(programs: &HashMap<u32, String>) -> Vec<Check> {
     match netlink::links() {
-        Ok(links) => vec![reach(&links), pacing(&links), others(&links)],
+        Ok(links) => vec![reach(&links), pacing(&links), others(&links, programs)],
         Err(error) => vec![Check::missing(
             INTERFACES,
             format!("can't be listed: {}", error.kind()),
@@ -102,7 +103,7 @@ fn pacing(links: &[Link]) -> Check {
 
 /// Other programs at the traffic control of the devices: ours come first and let
 /// everything on to them.
-fn others(links: &[Link]) -> Check {
+fn others(links: &[Link], programs: &HashMap<u32, String>) -> Check {
     let mut found = Vec::new();
     for link in governed(links) {
         for hook in ActHook::ALL {
@@ -110,10 +111,10 @@ fn others(links: &[Link]) -> Check {
                 ActHook::Egress => "egress",
                 ActHook::Ingress => "ingress",
             };
-            let (_, programs) =
-                SchedClassifier::query_tcx(&link.name, hook.direction()).unwrap_or_default();
-            let name = |program: &ProgramInfo| program.name_as_str().unwrap_or_default().to_owned();
-            let linked = programs.iter().map(|program| (name(program), program.id()));
+            // A kernel that does not know this way has nobody there.
+            let linked = at_device(link.index, hook.direction()).unwrap_or_default();
+            let name = |id: u32| programs.get(&id).map_or(UNNAMED, String::as_str).to_owned();
+            let linked = linked.into_iter().map(|id| (name(id), id));
             let filters = netlink::filters(link.index, hook.parent()).unwrap_or_default();
             let filters = filters
                 .into_iter()

@@ -3,6 +3,7 @@
 mod check;
 mod interfaces;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,21 +12,16 @@ use std::process::ExitCode;
 use aya::programs::{ProgramType, loaded_programs};
 use aya::sys::{BpfHelper, is_helper_supported};
 use clap::Args;
-use nix::sys::resource::{Resource, getrlimit};
 
 use check::{Check, State};
 
 use crate::cgroup;
 use crate::daemon::verify::{self, POINTS};
 use crate::errors::{Exit, Failure, Result};
-use crate::kernel::{Governor, HOOKS, LoadOptions, at_point, missing_capabilities, pins};
+use crate::kernel::{Capabilities, Governor, HOOKS, at_point, pins, release};
 
-/// Oldest kernel whose helpers suffice: `bpf_set_retval` came with 5.18.
-const OLDEST: (u32, u32) = (5, 18);
-/// Since then maps are charged to the memory cgroup, not to an rlimit.
-const NO_MEMLOCK: (u32, u32) = (5, 11);
-/// What all maps together may lock on an older kernel.
-const MEMLOCK: u64 = 256 << 20;
+/// A program that has no name, or whose name may not be asked.
+const UNNAMED: &str = "?";
 /// The cgroup in which attaching is tried.
 const TRIAL: &str = "retry-governor-doctor-";
 
@@ -69,40 +65,48 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 }
 
 fn checks() -> Vec<Check> {
-    let release = nix::sys::utsname::uname().map_or(String::new(), |uname| {
-        uname.release().to_string_lossy().into_owned()
-    });
+    let names = program_names();
     let root = cgroup::root();
     let mut checks = vec![
-        kernel(&release),
+        kernel(&release::name()),
         kernel_types(),
         root.as_deref()
             .map_or_else(|failure| Check::failed("cgroup2", failure), cgroup_root),
-        privileges(),
+        privileges(Capabilities::here()),
         set_retval(),
         bpffs(),
-        memlock(&release),
     ];
     if let Ok(root) = &root {
         checks.push(attach(root));
-        checks.push(others(root));
+        checks.push(others(root, &names));
     }
-    checks.extend(interfaces::checks());
+    checks.extend(interfaces::checks(&names));
     checks
 }
 
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+/// Names of the programs in the kernel, by id; empty without the privilege to ask.
+fn program_names() -> HashMap<u32, String> {
+    loaded_programs()
+        .filter_map(|program| {
+            let program = program.ok()?;
+            let name = program.name_as_str().unwrap_or_default().to_owned();
+            Some((program.id(), name))
+        })
+        .collect()
 }
 
+/// What an older one lacks, the lines below find out.
 fn kernel(release: &str) -> Check {
-    match version(release) {
-        Some(version) if version >= OLDEST => Check::ok("kernel", release),
-        _ => Check::missing(
+    match release::at_least(release, release::OLDEST_TRIED) {
+        true => Check::ok("kernel", release),
+        false => Check::degraded(
             "kernel",
             release,
-            format!("Linux {}.{} or newer is needed", OLDEST.0, OLDEST.1),
+            format!(
+                "nothing before Linux {}.{} was ever tried; what is missing is told below",
+                release::OLDEST_TRIED.0,
+                release::OLDEST_TRIED.1
+            ),
         ),
     }
 }
@@ -130,11 +134,18 @@ fn cgroup_root(root: &Path) -> Check {
     }
 }
 
-fn privileges() -> Check {
-    match missing_capabilities().as_slice() {
-        [] => Check::ok("privileges", "CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON"),
-        missing => Check::missing(
-            "privileges",
+fn privileges(held: Capabilities) -> Check {
+    const CHECK: &str = "privileges";
+    match (held.missing().as_slice(), held.is_admin()) {
+        ([], true) => Check::ok(CHECK, "CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN"),
+        ([], false) => Check::degraded(
+            CHECK,
+            "without CAP_SYS_ADMIN",
+            "`run` can't mount a BPF file system, `gain` sees no listeners in containers, and \
+             programs of others have no names here",
+        ),
+        (missing, _) => Check::missing(
+            CHECK,
             format!("without {}", missing.join(", ")),
             "run it as root",
         ),
@@ -142,7 +153,10 @@ fn privileges() -> Check {
 }
 
 fn set_retval() -> Check {
-    let remedy = "Linux 5.18 or newer; without it a refused connect would say EPERM";
+    let remedy = format!(
+        "{}, it came with 5.18; without it a refused connect would say EPERM",
+        release::NEWER
+    );
     match is_helper_supported(ProgramType::CgroupSockAddr, BpfHelper::BPF_FUNC_set_retval) {
         Ok(true) => Check::ok("set_retval", "a refused connect says ECONNREFUSED"),
         Ok(false) => Check::missing("set_retval", "the kernel has no bpf_set_retval", remedy),
@@ -167,21 +181,6 @@ fn bpffs() -> Check {
             format!("{} is not there", path.display()),
             "CONFIG_BPF_SYSCALL, and sysfs at /sys; `exec` works without",
         ),
-    }
-}
-
-fn memlock(release: &str) -> Check {
-    if version(release).is_some_and(|version| version >= NO_MEMLOCK) {
-        return Check::ok("memlock", "not limited since Linux 5.11");
-    }
-    match getrlimit(Resource::RLIMIT_MEMLOCK) {
-        Ok((soft, _)) if soft >= MEMLOCK => Check::ok("memlock", format!("{} MiB", soft >> 20)),
-        Ok((soft, _)) => Check::missing(
-            "memlock",
-            format!("{} KiB", soft >> 10),
-            "ulimit -l unlimited",
-        ),
-        Err(error) => Check::missing("memlock", error.desc(), "ulimit -l unlimited"),
     }
 }
 
@@ -214,7 +213,7 @@ fn attach(root: &Path) -> Check {
             );
         }
     };
-    let attached = Governor::load(&LoadOptions::default()).and_then(|mut governor| {
+    let attached = Governor::load(None).and_then(|mut governor| {
         let attached = governor.attach(&trial.0)?;
         attached.detach()?;
         Ok(governor.executor().map_err(str::to_owned))
@@ -238,21 +237,12 @@ fn attach(root: &Path) -> Check {
 
 /// Who else is at the root. Links share; a program that was attached without
 /// BPF_F_ALLOW_MULTI keeps everybody else out (cilium's `cgroup.go`).
-fn others(root: &Path) -> Check {
+fn others(root: &Path, names: &HashMap<u32, String>) -> Check {
     const CHECK: &str = "others";
     let root = match File::open(root) {
         Ok(root) => root,
         Err(error) => return Check::missing(CHECK, error.kind().to_string(), "run it as root"),
     };
-    let names: Vec<_> = loaded_programs()
-        .filter_map(|program| {
-            let program = program.ok()?;
-            Some((
-                program.id(),
-                program.name_as_str().unwrap_or_default().to_owned(),
-            ))
-        })
-        .collect();
     let mut found = Vec::new();
     let mut in_the_way = Vec::new();
     for (point, kind) in POINTS {
@@ -269,10 +259,7 @@ fn others(root: &Path) -> Check {
             }
         };
         for id in &at.programs {
-            let name = names
-                .iter()
-                .find(|(known, _)| known == id)
-                .map_or("?", |(_, name)| name.as_str());
+            let name = names.get(id).map_or(UNNAMED, String::as_str);
             found.push(format!("{name} (id {id}) at {point}"));
         }
         if at.exclusive && HOOKS.contains(&point) {
@@ -301,11 +288,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_of_distributions_are_understood() {
-        assert_eq!(version("6.1.0-18-cloud-amd64"), Some((6, 1)));
-        assert_eq!(version("5.4.17-2136.el8uek"), Some((5, 4)));
-        assert_eq!(version("odd"), None);
-        assert_eq!(kernel("5.15.0-91-generic").state, State::Missing);
+    fn a_kernel_that_nobody_tried_is_told_and_not_refused() {
+        assert_eq!(kernel("6.1.0-18-cloud-amd64").state, State::Ok);
         assert_eq!(kernel("6.18.44").state, State::Ok);
+        let old = kernel("5.15.0-91-generic");
+        assert_eq!(old.state, State::Degraded);
+        let hint = old.hint.unwrap_or_default();
+        assert!(hint.contains("before Linux 6.1 was"), "{hint}");
+        assert_eq!(kernel("odd").state, State::Degraded);
+    }
+
+    #[test]
+    fn a_privilege_that_is_missing_is_told_with_what_is_lost() {
+        const BPF: u32 = 39;
+        const SYS_ADMIN: u32 = 21;
+        let all = Capabilities::ALL;
+        assert_eq!(privileges(all).state, State::Ok);
+        let some = privileges(all.without(SYS_ADMIN));
+        assert_eq!(some.state, State::Degraded);
+        assert_eq!(some.found, "without CAP_SYS_ADMIN");
+        let few = privileges(all.without(SYS_ADMIN).without(BPF));
+        assert_eq!(few.state, State::Missing);
+        assert_eq!(few.found, "without CAP_BPF");
     }
 }
