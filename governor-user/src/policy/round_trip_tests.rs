@@ -6,7 +6,7 @@ use super::bad_input_tests::HEAD;
 use super::{arbitrary, parse, show};
 
 #[test]
-fn the_policy_of_the_contract_is_understood() {
+fn every_key_of_a_policy_is_understood() {
     let text = format!(
         "{HEAD}spec:
   mode: Audit

@@ -1,4 +1,4 @@
-//! The compiled tables against a matcher that just does what the contract says.
+//! The compiled tables against a matcher that just does what docs/policy.md says.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -90,7 +90,7 @@ fn lookup(table: &mut Table, attempt: &Attempt) -> Option<Target> {
     longest(class).or_else(|| longest(0))
 }
 
-/// The rule (policy, destination label) the contract picks.
+/// The rule (policy, destination label) that docs/policy.md picks.
 fn reference(policies: &[Policy], attempt: &Attempt) -> Option<(u32, Option<String>)> {
     let hosts = hosts();
     let addr = Prefix::host(attempt.addr);
@@ -159,7 +159,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn the_tables_pick_what_the_contract_picks(
+    fn the_tables_pick_what_the_document_picks(
         policies in arbitrary::policies(),
         attempts in proptest::collection::vec(attempt(), 1..20),
     ) {

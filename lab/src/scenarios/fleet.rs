@@ -332,13 +332,13 @@ fn claims(played: &Played) -> Vec<Claim> {
         } else {
             claims.extend([
                 Claim::at_most(
-                    format!("{name}, 60 % fail: mean load of {most} nodes, as DESIGN.md has it for 50"),
+                    format!("{name}, 60 % fail: mean load of {most} nodes, as many-nodes has it for 50"),
                     played.figure(failing(most), |it| it.mean),
                     1.16,
                     "x offered",
                 ),
                 Claim::at_most(
-                    format!("{name}, 60 % fail: load of {most} nodes in the worst second, as DESIGN.md has it for 50"),
+                    format!("{name}, 60 % fail: load of {most} nodes in the worst second, as many-nodes has it for 50"),
                     played.figure(failing(most), |it| it.peak),
                     1.39,
                     "x offered",

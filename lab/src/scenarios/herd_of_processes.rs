@@ -161,8 +161,8 @@ fn play(play: &Play<'_>) -> Found {
         notes: grpc
             .then(|| {
                 format!(
-                    "Other than issue 4 has it (3.9 to 4.0 x of gRPC too), gRPC's throttling bounds as well as the \
-                     host's budget while everything fails: it is no budget per second but a bucket of 10 tokens, and \
+                    "Other than the budgets of Finagle, Linkerd and AWS, gRPC's throttling bounds as well as the \
+                     host's while everything fails: it is no budget per second but a bucket of 10 tokens, and \
                      five failures in a row end a client's retries. The price comes after: a failure costs ten times \
                      what a success earns, so with {UNWELL} % errors a client never gets its retries back, and loses \
                      what one retry would have saved. It has no default: somebody must have configured it. AWS's 500 \

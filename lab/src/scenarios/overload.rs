@@ -16,7 +16,7 @@ pub const SCENARIO: Scenario = Scenario {
 
 const CAPACITY: f64 = 1_000.0;
 const OFFERED: f64 = 1_200.0;
-/// From then on goodput is judged, seconds, as in DESIGN.md's table. It takes five seconds until the
+/// From then on goodput is judged, seconds, as in the simulator's storm of that name. It takes five seconds until the
 /// queue is longer than callers wait, which is when there is something to see, and one to empty it.
 const SETTLED: usize = 10;
 

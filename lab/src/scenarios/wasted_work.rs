@@ -129,8 +129,8 @@ fn play(play: &Play<'_>) -> Found {
     ];
     if let (Some(alone), Some(spent)) = (runs.get(2), work.get(2)) {
         notes.push(format!(
-            "Issue 4 wants ten times less \"with deadlines refused\". That is claimed of all rules together, not of \
-             the deadline: alone it leaves {} of the work wasted, where {} are without the governor.",
+            "Ten times less is claimed of all rules together, not of refusing what is past its deadline: alone that \
+             leaves {} of the work wasted, where {} are without the governor.",
             percent(spent),
             percent(&work[0]),
         ));

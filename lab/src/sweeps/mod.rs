@@ -20,7 +20,7 @@ pub mod trial;
 
 pub use trial::Trial;
 
-/// All of them, in the order of CONTRACT.md.
+/// All of them, in the order of the policy.
 pub fn all() -> impl Iterator<Item = &'static Trial> {
     [budget::ALL, retry::ALL, breaker::ALL, limiter::ALL]
         .into_iter()

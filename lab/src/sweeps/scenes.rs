@@ -9,7 +9,7 @@ use governor_tests::sim::{Law, Report, Scenario};
 use super::trial::Wanted::{Less, More};
 use super::trial::{Scene, mean, worst};
 
-/// A scenario of DESIGN.md's tables.
+/// A scenario of docs/law.md's tables.
 pub fn named(name: &str, random: &mut Random) -> World {
     match Scenario::named(name) {
         Some(scenario) => (scenario.world)(random),

@@ -42,8 +42,8 @@ fn play(play: &Play<'_>) -> Found {
     Found {
         story: format!(
             "Twenty workloads call services that are well, for {} s: {}. The policy is the default one, for all \
-             destinations, in Enforce mode. Beside them are the rows of DESIGN.md where something does fail and \
-             simpler laws make it worse: a hang of 1.5 s under long polls, one of three backends that refuses and one \
+             destinations, in Enforce mode. Beside them something does fail that a simpler law makes worse \
+             (docs/law.md): a hang of 1.5 s under long polls, one of three backends that refuses and one \
              that hangs, servers that are restarted one by one.",
             seconds(play.length),
             loads::NAMED,

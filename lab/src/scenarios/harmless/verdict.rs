@@ -23,7 +23,7 @@ const TROUBLED: [&str; 3] = ["polls-and-calls", "deployed", "partial"];
 const TROUBLED_LOADS: [&str; 4] = ["calls", "deployed", "partial-2", "partial-3"];
 /// After a hang has ended its last callers give up, seconds.
 const OVER: f64 = 2.0;
-/// So long after that DESIGN.md's simpler law still refused nearly everything.
+/// So long after that a limiter which parks no long poll still refused nearly everything (docs/law.md).
 const AFTER: f64 = 30.0;
 /// `openDuration.max x (1 + jitterPercent/100) + ramp`: so long something may be refused after a hang (I4).
 const LIVE: f64 = 8.5;
