@@ -285,6 +285,8 @@ impl Session {
             &names,
             // Nobody orders anything here.
             &HashMap::new(),
+            // The summary is of the whole run.
+            None,
             self.governor.programs(Some(&self.attached)),
             self.attached.cgroup(),
             self.started.elapsed(),

@@ -17,8 +17,8 @@ use super::series::Series;
 use super::verify;
 use crate::errors::Result;
 use crate::interfaces::Interfaces;
-use crate::kernel::{Attached, Governor, HOOKS, Snapshot};
-use crate::status::Status;
+use crate::kernel::{Attached, Governor, HOOKS, Snapshot, now};
+use crate::status::{Samples, Status};
 
 /// The daemon.
 pub struct Node {
@@ -66,6 +66,8 @@ pub struct State {
     pub names: Names,
     /// The restores that go on.
     pub restores: Restores,
+    /// What was counted in the last minute.
+    pub samples: Samples,
     /// What metrics have shown.
     pub series: Series,
 }
@@ -132,6 +134,7 @@ impl Node {
             snapshot,
             &state.names.shown(&state.in_force.effective),
             &state.restores.watches,
+            state.samples.recently(snapshot).as_ref(),
             state.governor.programs(state.attached.as_ref()),
             &self.root,
             self.started.elapsed(),
@@ -140,6 +143,13 @@ impl Node {
 }
 
 impl State {
+    /// Remembers what is counted by now.
+    pub fn sample(&mut self) -> Result<()> {
+        let (workloads, destinations) = (self.governor.workloads()?, self.governor.destinations()?);
+        self.samples.take(now(), &workloads, &destinations);
+        Ok(())
+    }
+
     /// Takes up the devices as they are now; what went wrong.
     pub fn follow_interfaces(&mut self) -> Vec<String> {
         let Self {

@@ -25,6 +25,7 @@ use crate::cgroup;
 use crate::errors::{Failure, Result};
 use crate::interfaces::{Interfaces, Scope};
 use crate::kernel::{Governor, pins};
+use crate::status::Samples;
 
 /// The cgroup to govern.
 pub fn root(options: &Options) -> Result<PathBuf> {
@@ -105,6 +106,7 @@ pub fn load(options: &Options) -> Result<(State, Claim)> {
         in_force: InForce::none(exemptions())?,
         names: Names::default(),
         restores: Restores::default(),
+        samples: Samples::default(),
         series: Series::new(options.max_series),
     };
     Ok((state, claim))
@@ -124,6 +126,8 @@ pub async fn attach(node: &Node) -> Result<()> {
     state.put_in_force(policies)?;
     // What went wrong was said; a cgroup that is not known belongs to its parent.
     let _ = state.tree_is(tree);
+    // What was counted until now is not recent.
+    state.sample()?;
     let attached = state.governor.attach(&node.root)?;
     state.attached = Some(attached);
     state.follow_interfaces().iter().for_each(log::warn);

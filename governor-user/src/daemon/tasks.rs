@@ -20,7 +20,8 @@ use super::node::Node;
 use super::quiet::Quiet;
 use crate::interfaces::{Changes, Interfaces};
 
-/// How often orders that are over are forgotten.
+/// How often orders that are over are forgotten, and ledgers sampled: of the five
+/// maps the two that the last minute is told from.
 const HOUSE_EVERY: Duration = Duration::from_secs(5);
 /// How often unused ledgers are, in rounds of the above.
 const GARBAGE_EVERY: u32 = 12;
@@ -83,9 +84,11 @@ pub async fn keep_house(node: Arc<Node>) {
         round = round.wrapping_add(1);
         block_in_place(|| {
             node.forget_orders();
-            if let Err(failure) = node.state().governor.keep_time() {
-                log::warn(failure);
-            }
+            let done = {
+                let mut state = node.state();
+                [state.governor.keep_time(), state.sample()]
+            };
+            done.into_iter().filter_map(Result::err).for_each(log::warn);
             if round.is_multiple_of(GARBAGE_EVERY) {
                 collect(&node);
                 tell_unjudged(&node, &mut unjudged);

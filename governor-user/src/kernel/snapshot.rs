@@ -82,6 +82,11 @@ impl Governor {
         Ok(read(map::WORKLOADS, &self.maps.workloads)?.0)
     }
 
+    /// Reads the ledgers of destinations.
+    pub fn destinations(&self) -> Result<Vec<(DestinationKey, DestinationLedger)>> {
+        Ok(read(map::DESTINATIONS, &self.maps.destinations)?.0)
+    }
+
     /// Attempts the programs could not judge, summed over the CPUs, by [`loss`].
     pub fn losses(&self) -> Result<[u64; loss::ALL as usize]> {
         let mut losses = [0; loss::ALL as usize];

@@ -11,6 +11,7 @@ use governor_core::order::Order;
 use super::clock::Clock;
 use super::destination::destinations;
 use super::model::*;
+use super::samples::Recently;
 use crate::daemon::orderlist;
 use crate::daemon::restores::Watches;
 use crate::daemon::retriesshown::RetriesShown;
@@ -62,11 +63,12 @@ pub fn label(address: &Address, port: u32) -> String {
 
 impl Status {
     /// Makes it. `cgroup` is where the programs are attached, `watches` what is
-    /// known of the restores that go on.
+    /// known of the restores that go on, `recently` what was counted in the last minute.
     pub fn new(
         snapshot: &Snapshot,
         names: &Names<'_>,
         watches: &Watches,
+        recently: Option<&Recently>,
         programs: Vec<ProgramStatus>,
         cgroup: &Path,
         uptime: Duration,
@@ -100,7 +102,7 @@ impl Status {
             },
             retries: retries(&snapshot.orders, names, watches, &clock),
             orders: orderlist::list(&snapshot.orders, names, watches, snapshot.at),
-            destinations: destinations(snapshot, names, &clock),
+            destinations: destinations(snapshot, names, recently, &clock),
             unjudged: Unjudged {
                 ledger_full: lost(loss::LEDGER_FULL),
                 no_record: lost(loss::NO_RECORD),

@@ -14,6 +14,7 @@ use super::clock::Clock;
 use super::histogram::percentile;
 use super::model::*;
 use super::probe::Probes;
+use super::samples::Recently;
 use crate::kernel::{Snapshot, params, selected};
 use crate::policy::Policy;
 
@@ -29,6 +30,7 @@ struct Parts<'a> {
 pub(super) fn destinations(
     snapshot: &Snapshot,
     names: &Names<'_>,
+    recently: Option<&Recently>,
     clock: &Clock,
 ) -> Vec<Destination> {
     let mut parts: HashMap<DestinationKey, Parts<'_>> = HashMap::new();
@@ -55,7 +57,17 @@ pub(super) fn destinations(
     let probes = Probes::new(snapshot);
     let mut destinations: Vec<_> = parts
         .iter()
-        .map(|(key, parts)| destination(key, parts, snapshot.generation, &probes, names, clock))
+        .map(|(key, parts)| {
+            destination(
+                key,
+                parts,
+                snapshot.generation,
+                &probes,
+                names,
+                recently,
+                clock,
+            )
+        })
         .collect();
     let offered = |d: &Destination| d.offered.first_tries + d.offered.retries;
     destinations.sort_by(|a, b| {
@@ -72,6 +84,7 @@ fn destination(
     generation: u32,
     probes: &Probes<'_>,
     names: &Names<'_>,
+    recently: Option<&Recently>,
     clock: &Clock,
 ) -> Destination {
     let sum = |which: usize| {
@@ -129,10 +142,12 @@ fn destination(
             probes: sum(count::PROBE_SENT),
         },
         concurrency: concurrency(parts, policy, clock),
-        latency_seconds: Latency {
-            p50: latency(parts, 50),
-            p99: latency(parts, 99),
-        },
+        latency_seconds: parts
+            .ledger
+            .map(|ledger| latency(&ledger.latency))
+            .unwrap_or_default(),
+        recent: recently
+            .map(|recently| Recent::new(recently, key, policy.map(|policy| policy.spec.mode))),
         workloads: workloads(parts, names),
     }
 }
@@ -171,7 +186,7 @@ pub fn ended(ledger: &WorkloadLedger) -> (u64, u64) {
     (successes(ledger), failed.sum())
 }
 
-fn failures(sum: impl Fn(usize) -> u64) -> Failures {
+pub(super) fn failures(sum: impl Fn(usize) -> u64) -> Failures {
     Failures {
         refused: outcome(&sum, Outcome::Refused),
         timeout: outcome(&sum, Outcome::Timeout),
@@ -185,7 +200,7 @@ fn failures(sum: impl Fn(usize) -> u64) -> Failures {
     }
 }
 
-fn reasons(sum: impl Fn(usize) -> u64, base: usize) -> Reasons {
+pub(super) fn reasons(sum: impl Fn(usize) -> u64, base: usize) -> Reasons {
     let of = |reason: Reason| sum(base + reason as usize);
     Reasons {
         budget: of(Reason::Budget),
@@ -201,7 +216,7 @@ fn reasons(sum: impl Fn(usize) -> u64, base: usize) -> Reasons {
 }
 
 /// To two decimals; none where there is nothing to divide by.
-fn ratio(part: u64, whole: u64) -> Option<f64> {
+pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole != 0).then(|| (part as f64 / whole as f64 * 100.0).round() / 100.0)
 }
 
@@ -287,9 +302,12 @@ fn concurrency(parts: &Parts<'_>, policy: Option<&Policy>, clock: &Clock) -> Con
     }
 }
 
-fn latency(parts: &Parts<'_>, percent: u64) -> Option<f64> {
-    let latency = percentile(&parts.ledger?.latency, percent)?;
-    Some(latency.as_secs_f64())
+pub(super) fn latency(counts: &[u64]) -> Latency {
+    let seconds = |percent| Some(percentile(counts, percent)?.as_secs_f64());
+    Latency {
+        p50: seconds(50),
+        p99: seconds(99),
+    }
 }
 
 fn workloads(parts: &Parts<'_>, names: &Names<'_>) -> Vec<Workload> {

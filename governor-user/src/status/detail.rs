@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::model::{BreakerState, Destination, Endpoint, NextProbe, Status};
+use super::model::{BreakerState, Destination, Endpoint, Latency, NextProbe, Recent, Status};
 use super::summary::by_kind;
 use super::table::{duration, number};
 
@@ -49,6 +49,19 @@ fn tell(destination: &Destination) -> String {
 
 fn lines(destination: &Destination) -> Vec<String> {
     let mut lines = Vec::new();
+    let denied = match destination.mode.as_deref() {
+        Some("Audit") => "would have been denied",
+        _ => "denied",
+    };
+    lines.extend(destination.recent.map(|recent| lately(&recent, denied)));
+    lines.push(measured(
+        format!(
+            "since it was first called: {} attempts",
+            number(destination.attempts)
+        ),
+        destination.amplification,
+        destination.latency_seconds,
+    ));
     lines.extend(by_kind("failed", &destination.failures.named()));
     lines.extend(by_kind("denied", &destination.denied.named()));
     if destination.denied_first_tries > 0 {
@@ -71,12 +84,30 @@ fn lines(destination: &Destination) -> Vec<String> {
     if let Some(budget) = destination.budget {
         now.push(format!("{} retries left in the budget", budget.balance));
     }
-    let latency = destination.latency_seconds;
-    if let (Some(p50), Some(p99)) = (latency.p50, latency.p99) {
-        now.push(format!("p50 {}, p99 {}", duration(p50), duration(p99)));
-    }
     lines.push(now.join(", "));
     lines
+}
+
+fn lately(recent: &Recent, denied: &str) -> String {
+    let told = format!(
+        "last {:.0} s: {} attempts, {} first tries, {} failed, {} {denied}",
+        recent.seconds,
+        number(recent.attempts),
+        number(recent.first_tries),
+        number(recent.failed),
+        number(recent.denied),
+    );
+    measured(told, recent.amplification, recent.latency_seconds)
+}
+
+fn measured(mut told: String, amplification: Option<f64>, latency: Latency) -> String {
+    if let Some(amplification) = amplification {
+        let _ = write!(told, ", amplification {amplification:.2}");
+    }
+    if let (Some(p50), Some(p99)) = (latency.p50, latency.p99) {
+        let _ = write!(told, ", p50 {}, p99 {}", duration(p50), duration(p99));
+    }
+    told
 }
 
 fn breaker(endpoint: &Endpoint) -> String {

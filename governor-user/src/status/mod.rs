@@ -11,6 +11,8 @@ mod detail;
 mod histogram;
 pub mod model;
 mod probe;
+mod recent;
+mod samples;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -22,5 +24,6 @@ pub use destination::ended;
 pub use detail::detail;
 pub use model::Status;
 pub use probe::held;
+pub use samples::Samples;
 pub use summary::summary;
 pub use table::table;

@@ -7,6 +7,7 @@ use governor_core::verdict::REASONS;
 use serde::{Deserialize, Serialize};
 
 pub use super::probe::NextProbe;
+pub use super::recent::Recent;
 use crate::daemon::orderlist::OrderShown;
 pub use crate::daemon::orders::RetriesState;
 use crate::daemon::retriesshown::StageShown;
@@ -83,7 +84,7 @@ pub struct Retries {
     pub stage: Option<StageShown>,
 }
 
-/// One destination.
+/// One destination. Counts are since it was first called.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Destination {
@@ -135,6 +136,9 @@ pub struct Destination {
     pub concurrency: Concurrency,
     /// Latency of what went well.
     pub latency_seconds: Latency,
+    /// The last minute; none where no daemon remembers it.
+    #[serde(default)]
+    pub recent: Option<Recent>,
     /// By workload.
     pub workloads: Vec<Workload>,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::model::{BreakerState, Destination, Status};
+use super::model::{BreakerState, Destination, Recent, Status};
 
 /// Longest name that is shown whole: as any IPv4 address with its port.
 const NAME: usize = 21;
@@ -60,6 +60,13 @@ pub fn table(status: &Status) -> String {
         let cells: Vec<_> = cells.iter().map(String::as_str).collect();
         row(&mut out, &cells);
     }
+    let mut recent = status.destinations.iter().filter_map(|it| it.recent);
+    if let Some(Recent { seconds, .. }) = recent.next() {
+        let _ = writeln!(
+            out,
+            "AMP, P99: last {seconds:.0} s. Counts: since the destination was first called."
+        );
+    }
     for (why, count) in status.unjudged.named() {
         if count > 0 {
             let _ = writeln!(out, "{count} attempts passed unjudged: {why}");
@@ -88,6 +95,10 @@ fn cells(destination: &Destination) -> [String; 9] {
         true => destination.would_deny.total(),
         false => destination.denied.total(),
     };
+    let (amplification, latency) = match destination.recent {
+        Some(recent) => (recent.amplification, recent.latency_seconds),
+        None => (destination.amplification, destination.latency_seconds),
+    };
     [
         shorten(&destination.destination),
         match destination.mode.as_deref() {
@@ -104,16 +115,13 @@ fn cells(destination: &Destination) -> [String; 9] {
         } else {
             number(denied)
         },
-        match destination.amplification {
+        match amplification {
             None => "-".to_owned(),
             Some(ratio) if ratio < 10.0 => format!("{ratio:.2}"),
             Some(ratio) => format!("{ratio:.0}"),
         },
         breaker(destination),
-        destination
-            .latency_seconds
-            .p99
-            .map_or("-".to_owned(), duration),
+        latency.p99.map_or("-".to_owned(), duration),
     ]
 }
 

@@ -11,15 +11,16 @@ use governor_core::units::Nanos;
 use governor_core::verdict::{Outcome, Reason};
 
 use super::model::{Breaker, BreakerState, NextProbe, Status};
-use super::{Names, detail, summary, table};
+use super::recent::tests::storm_after_a_quiet_day;
+use super::{Names, Samples, detail, summary, table};
 use crate::daemon::operators::NOTHING;
 use crate::kernel::Snapshot;
 
 const WORKLOAD: u64 = 42;
-const NOW: Nanos = Nanos::from_secs(1_000);
+pub(super) const NOW: Nanos = Nanos::from_secs(1_000);
 
 /// One workload that was refused 20 times and denied 180 times, breaker open.
-fn refused() -> Snapshot {
+pub(super) fn refused() -> Snapshot {
     let address = "10.0.0.5"
         .parse::<std::net::Ipv4Addr>()
         .unwrap()
@@ -61,7 +62,11 @@ fn refused() -> Snapshot {
     }
 }
 
-fn status(snapshot: &Snapshot) -> Status {
+pub(super) fn status(snapshot: &Snapshot) -> Status {
+    status_since(&Samples::default(), snapshot)
+}
+
+pub(super) fn status_since(samples: &Samples, snapshot: &Snapshot) -> Status {
     let workloads = HashMap::from([(WORKLOAD, "/app.slice/legacy.service".to_owned())]);
     let names = Names {
         workloads: &workloads,
@@ -72,6 +77,7 @@ fn status(snapshot: &Snapshot) -> Status {
         snapshot,
         &names,
         &HashMap::new(),
+        samples.recently(snapshot).as_ref(),
         Vec::new(),
         Path::new("/"),
         Duration::from_secs(12),
@@ -207,7 +213,7 @@ fn what_an_order_refuses_is_not_said_to_be_a_shed_order() {
 
 #[test]
 fn the_json_has_the_keys_of_the_contract() {
-    let json = serde_json::to_value(status(&refused())).unwrap();
+    let json = serde_json::to_value(storm_after_a_quiet_day()).unwrap();
     for path in [
         "/apiVersion",
         "/node",
@@ -247,6 +253,14 @@ fn the_json_has_the_keys_of_the_contract() {
         "/destinations/0/concurrency/limit",
         "/destinations/0/concurrency/inFlight",
         "/destinations/0/latencySeconds/p50",
+        "/destinations/0/recent/seconds",
+        "/destinations/0/recent/attempts",
+        "/destinations/0/recent/firstTries",
+        "/destinations/0/recent/failed",
+        "/destinations/0/recent/denied",
+        "/destinations/0/recent/amplification",
+        "/destinations/0/recent/latencySeconds/p50",
+        "/destinations/0/recent/latencySeconds/p99",
         "/destinations/0/workloads/0/workload",
         "/destinations/0/workloads/0/denied",
     ] {
@@ -281,13 +295,12 @@ fn failed_answers_are_shown_by_code() {
 
 #[test]
 fn the_table_fits_80_columns() {
-    let mut status = status(&refused());
+    let mut status = storm_after_a_quiet_day();
     let destination = &mut status.destinations[0];
     destination.destination = "[2001:db8:1234:5678:9abc:def0:1234:5678]:65535".to_owned();
     destination.mode = Some("Disabled".to_owned());
     destination.attempts = u64::MAX / 1_000_000_000_000_000;
     destination.would_deny.budget = 999_999;
-    destination.latency_seconds.p99 = Some(0.0214);
     let text = table(&status);
     for line in text.lines() {
         assert!(

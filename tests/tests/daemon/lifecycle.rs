@@ -33,6 +33,10 @@ fn a_killed_daemon_leaves_the_programs_judging_and_its_successor_takes_over() {
         auth["offered"]["firstTries"].as_u64() > Some(40),
         "ledgers are taken over: {auth}"
     );
+    assert_eq!(
+        auth["recent"]["attempts"], 0,
+        "what a predecessor counted is not recent: {auth}"
+    );
     assert_eq!(status["retries"]["state"], "Disabled", "orders are kept");
     let (_, metrics) = node.get("/metrics");
     assert!(metrics.contains("retry_governor_hook_attached{hook=\"connect4\"} 1"));

@@ -16,6 +16,12 @@ fn without_a_policy_everything_is_seen_and_nothing_is_denied() {
     assert_eq!(seen["attempts"], 40, "{seen}");
     assert_eq!(seen["failures"]["refused"], 40, "{seen}");
     assert_eq!(seen["mode"], "Disabled");
+    let recent = &seen["recent"];
+    assert_eq!(
+        [&recent["attempts"], &recent["failed"], &recent["denied"]],
+        [40, 40, 0],
+        "{seen}"
+    );
     assert!(
         seen["denied"]
             .as_object()
@@ -225,7 +231,9 @@ fn the_status_of_one_destination_says_why_and_who() {
     storm(&lab);
     let told = node.ctl(["status", "auth"]).expect_success().stdout;
     for words in [
+        "AMP, P99: last ",
         "auth: policy auth, Enforce",
+        "since it was first called: ",
         "failed (refused)",
         "denied (breaker)",
         "breaker open since ",
