@@ -8,8 +8,8 @@
 use aya_ebpf::{
     bindings::{__sk_buff, bpf_sock, bpf_sock_tuple},
     helpers::generated::{
-        bpf_get_netns_cookie, bpf_ktime_get_ns, bpf_sk_fullsock, bpf_sk_release,
-        bpf_skb_cgroup_id, bpf_skc_lookup_tcp,
+        bpf_get_netns_cookie, bpf_ktime_get_ns, bpf_sk_fullsock, bpf_sk_release, bpf_skb_cgroup_id,
+        bpf_skc_lookup_tcp,
     },
 };
 use governor_core::{
