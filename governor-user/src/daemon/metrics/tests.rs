@@ -1,4 +1,4 @@
-//! The page against the contract.
+//! The page against docs/metrics.md.
 
 use governor_core::ledger::{DestinationLedger, count};
 use governor_core::limiter::OCTAVES;
@@ -72,7 +72,7 @@ fn page() -> Page {
 }
 
 #[test]
-fn the_page_has_the_names_and_labels_of_the_contract() {
+fn the_page_has_the_names_and_labels_that_are_documented() {
     let text = page().text().unwrap();
     for line in [
         r#"retry_governor_attempts_total{destination="auth",workload="/a.service",level="connect",kind="first"} 900"#,
