@@ -8,7 +8,9 @@ use governor_core::units::Nanos;
 use governor_core::verdict::Outcome;
 
 use super::series::{Report, SLOT, Series};
-use super::world::{Class, Jitter, Mode, Random, Reached, Service, World, as_seconds, seconds};
+use super::world::{
+    Class, Heeds, Jitter, Mode, Random, Reached, Service, World, as_seconds, seconds,
+};
 
 /// How fast a refusal or an error comes back.
 const PROMPT: Nanos = Nanos::from_millis(1);
@@ -26,6 +28,11 @@ pub trait Governor {
 
     /// Whether an attempt of a workload may go.
     fn admit(&mut self, workload: usize, attempt: &Try) -> Option<Self::Pass>;
+
+    /// How long a caller is told to wait whose attempt was not admitted; 0: it is not told.
+    fn asks(&self) -> Nanos {
+        Nanos(0)
+    }
 
     /// How long an admitted attempt is held back before it is sent.
     fn delay(&mut self, _attempt: &Try) -> Nanos {
@@ -68,6 +75,8 @@ pub struct End {
     pub latency: Nanos,
     /// How.
     pub outcome: Outcome,
+    /// How long the answer tells its caller to wait; 0: it does not.
+    pub asks: Nanos,
 }
 
 /// Lets everything pass.
@@ -114,6 +123,8 @@ struct Attempt<P> {
     /// `None`: behind the one address of all, and not chosen yet.
     backend: Option<usize>,
     pass: P,
+    /// What its answer will tell its caller.
+    asks: Nanos,
     over: bool,
 }
 
@@ -235,7 +246,7 @@ impl<G: Governor> Engine<'_, G> {
             if operation.number == 0 {
                 self.note(workload, now, |series| &mut series.denied_first);
             }
-            self.retry(now, operation);
+            self.retry(now, operation, self.governor.asks());
             return;
         };
         let id = self.attempts.len();
@@ -244,6 +255,7 @@ impl<G: Governor> Engine<'_, G> {
             started: now,
             backend,
             pass,
+            asks: Nanos(0),
             over: false,
         });
         match self.governor.delay(&attempt) {
@@ -264,6 +276,9 @@ impl<G: Governor> Engine<'_, G> {
             *count += 1;
         }
         let workload = &world.workloads[operation.workload];
+        if now.since(operation.since) > seconds(workload.caller.user_leaves) {
+            self.note(operation.workload, now, |series| &mut series.late);
+        }
         let backend = match chosen {
             Some(backend) => backend,
             None => workload.backends[self.random.index(workload.backends.len())],
@@ -280,6 +295,10 @@ impl<G: Governor> Engine<'_, G> {
             Mode::Refuse => self.push(Nanos(now.0 + PROMPT.0), end(Outcome::Refused)),
             Mode::Fail => self.push(Nanos(now.0 + PROMPT.0), end(Outcome::NoAnswer)),
             Mode::Full => self.push(Nanos(now.0 + PROMPT.0), end(Outcome::Status)),
+            Mode::Asks(wait) => {
+                self.attempts[id].asks = Nanos::from_secs(wait.into());
+                self.push(Nanos(now.0 + PROMPT.0), end(Outcome::Status));
+            }
             Mode::Hang => self.push(timeout, end(Outcome::Timeout)),
             Mode::Serve => match &behind.service {
                 Service::Parallel(latency) => {
@@ -335,33 +354,38 @@ impl<G: Governor> Engine<'_, G> {
             now,
             latency: now.since(attempt.started),
             outcome,
+            asks: attempt.asks,
         };
         self.governor.settle(workload, attempt.pass, end);
-        if outcome == Outcome::Success {
+        let patience = self.world.workloads[workload].caller.user_leaves;
+        if outcome != Outcome::Success {
+            self.retry(now, operation, end.asks);
+        } else if now.since(operation.since) <= seconds(patience) {
             self.note(workload, now, |series| &mut series.good);
             if operation.number > 0 {
                 let waited = as_seconds(now.since(operation.since));
                 self.report.rescued.push(waited as f32);
             }
-        } else {
-            self.retry(now, operation);
         }
     }
 
-    fn retry(&mut self, now: Nanos, operation: Operation) {
+    fn retry(&mut self, now: Nanos, operation: Operation, asked: Nanos) {
         let caller = &self.world.workloads[operation.workload].caller;
         if operation.number >= caller.retries {
+            let took = as_seconds(now.since(operation.since));
+            self.report.given_up.push(took as f32);
             return;
         }
         let delay = caller.delay * f64::from(1 << operation.number);
-        let delay = match caller.jitter {
-            Jitter::None => delay,
-            Jitter::Full => self.random.between(0.0, delay),
+        let delay = match (caller.heeds, asked, caller.jitter) {
+            (Heeds::RetryAfter, Nanos(1..), _) => asked,
+            (_, _, Jitter::None) => seconds(delay),
+            (_, _, Jitter::Full) => seconds(self.random.between(0.0, delay)),
         };
         let next = Operation {
             number: operation.number + 1,
             ..operation
         };
-        self.push(Nanos(now.0 + seconds(delay).0), Event::Retry(next));
+        self.push(Nanos(now.0 + delay.0), Event::Retry(next));
     }
 }

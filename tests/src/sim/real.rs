@@ -266,6 +266,10 @@ impl Governor for Governed {
         })
     }
 
+    fn asks(&self) -> Nanos {
+        Nanos::from_secs(self.setup.params.retry_after.into())
+    }
+
     fn delay(&mut self, attempt: &Try) -> Nanos {
         match (self.setup.pacing, attempt.number) {
             (Pacing::On, 1..) => {
@@ -290,7 +294,7 @@ impl Governor for Governed {
             } else {
                 0
             },
-            retry_after: 0,
+            retry_after: (end.asks.0 / 1_000_000) as u32,
             probe: pass.probe,
             audited: Audited::Admitted,
             random: self.random.bits(),

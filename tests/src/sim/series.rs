@@ -9,7 +9,9 @@ pub struct Series {
     pub first: Vec<u32>,
     /// Attempts that reached the network.
     pub load: Vec<u32>,
-    /// Attempts that succeeded, by the second in which they did.
+    /// Of those, for users who had left.
+    pub late: Vec<u32>,
+    /// Attempts that succeeded for somebody, by the second in which they did.
     pub good: Vec<u32>,
     /// Attempts denied.
     pub denied: Vec<u32>,
@@ -24,6 +26,7 @@ impl Series {
         Self {
             first: zeroes.clone(),
             load: zeroes.clone(),
+            late: zeroes.clone(),
             good: zeroes.clone(),
             denied: zeroes.clone(),
             denied_first: zeroes,
@@ -96,6 +99,8 @@ pub struct Report {
     pub slots: Vec<u32>,
     /// How long operations took that succeeded on a retry, seconds.
     pub rescued: Vec<f32>,
+    /// How long those took that were given up, seconds.
+    pub given_up: Vec<f32>,
     /// What the governors did.
     pub governors: Trace,
 }

@@ -72,6 +72,8 @@ pub enum Mode {
     Fail,
     /// Answers at once that it has no room: 503.
     Full,
+    /// The same, with `Retry-After`: so many seconds.
+    Asks(u32),
     /// Never answers.
     Hang,
 }
@@ -149,6 +151,15 @@ pub enum Jitter {
     Full,
 }
 
+/// Whether a caller waits as long as `Retry-After` says, instead of its own delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heeds {
+    /// It does not read it.
+    Nothing,
+    /// It does, as urllib3, got and curl do.
+    RetryAfter,
+}
+
 /// What callers do.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
@@ -160,6 +171,10 @@ pub struct Caller {
     pub delay: f64,
     /// Spread of the delay.
     pub jitter: Jitter,
+    /// What it makes of being told to wait.
+    pub heeds: Heeds,
+    /// The user behind it leaves so many seconds after the first try, which it does not know.
+    pub user_leaves: f64,
 }
 
 impl Caller {
@@ -169,6 +184,8 @@ impl Caller {
         retries: 0,
         delay: 0.1,
         jitter: Jitter::Full,
+        heeds: Heeds::Nothing,
+        user_leaves: f64::INFINITY,
     };
 
     /// Waits a second and tries four times.
