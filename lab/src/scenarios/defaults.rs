@@ -26,7 +26,7 @@ fn play(play: &Play<'_>) -> Found {
     let trade = stand(|it| *it == Stand::Trade);
     Found {
         story: format!(
-            "{} defaults of the policy, each with five to seven values in the storms in which it matters: what a \
+            "{} defaults of the policy, each with five to eight values in the storms in which it matters: what a \
              smaller value loses, and what a larger one. The law is the real one, in the simulator; {} seeds. A \
              default stands where no value tried is much better in one measure and not much worse in another; how \
              much is much is set for each measure, in its source.",
@@ -48,9 +48,12 @@ fn play(play: &Play<'_>) -> Found {
             "`circuitBreaker.silence.duration`: 3 s would serve better where one backend of ten lives. It is 2 s since \
              no more than 250 of 500 tries may reach a port in the 5 s after it began to refuse."
                 .to_owned(),
-            "Not swept, since no storm of the simulator tells good from bad values: `retry.deadline` (scenario \
-             wasted-work), `retry.codes` and `nonIdempotent` (not-retryable), `pushback.maxRetryAfter` and \
-             `deny.retryAfter` (taken from what clients of the field honour), the limiter's fixed figures."
+            "`pushback.maxRetryAfter` of 0 is `honorRetryAfter: false`. `deny.retryAfter` of 0 can not be set: callers \
+             then wait as long as they would by themselves. Only callers that read `Retry-After` are in its storms; \
+             for others all values are alike."
+                .to_owned(),
+            "Not swept: `retry.codes` and `nonIdempotent`, since the simulator knows one status and no methods (scenario \
+             not-retryable), and the limiter's fixed figures."
                 .to_owned(),
         ],
         claims,

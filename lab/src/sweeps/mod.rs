@@ -7,7 +7,7 @@
 //! | [`stand`] | what the figures say of a default |
 //! | [`cpus`] | many runs on all CPUs |
 //! | [`scenes`] | what storms are made of, and those that several controls share |
-//! | [`budget`], [`retry`], [`breaker`], [`limiter`] | the defaults, by control, and their storms |
+//! | [`budget`], [`retry`], [`breaker`], [`limiter`], [`waits`] | the defaults, by control, and their storms |
 
 pub mod breaker;
 pub mod budget;
@@ -17,12 +17,19 @@ pub mod retry;
 pub mod scenes;
 pub mod stand;
 pub mod trial;
+pub mod waits;
 
 pub use trial::Trial;
 
 /// All of them, in the order of the policy.
 pub fn all() -> impl Iterator<Item = &'static Trial> {
-    [budget::ALL, retry::ALL, breaker::ALL, limiter::ALL]
-        .into_iter()
-        .flatten()
+    [
+        budget::ALL,
+        retry::ALL,
+        breaker::ALL,
+        limiter::ALL,
+        waits::ALL,
+    ]
+    .into_iter()
+    .flatten()
 }

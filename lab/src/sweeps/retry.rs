@@ -4,7 +4,7 @@ use governor_core::params::{Params, concurrency};
 use governor_tests::sim::Law;
 use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, World, poisson};
 
-use super::scenes::{alike, failing, lost};
+use super::scenes::{alike, failing, lost, refusing_in, unlike};
 use super::trial::Wanted::{Less, More};
 use super::trial::{Scene, Trial, mean};
 
@@ -17,6 +17,14 @@ pub const ALL: &[Trial] = &[
         values: &[0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0],
         set: |p, attempts| p.attempts = attempts as u32,
         scenes: &[&SHARD, &POISON, &UNBOUNDED],
+    },
+    Trial {
+        key: "retry.deadline",
+        unit: "s",
+        chosen: 30.0,
+        values: &[2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0],
+        set: |p, seconds| p.deadline = (seconds * 1e3) as u64,
+        scenes: &[&USERS],
     },
     Trial {
         key: "retry.evidenceWindow",
@@ -112,6 +120,40 @@ const UNBOUNDED: Scene = Scene::of(
         ..params
     })
 });
+
+/// Everything is refused for 5, 15 and 40 s of 300. Callers go on for 7 to 56 s, in the mean; their users
+/// leave after 5 to 80 s, which they do not know.
+const USERS: Scene = Scene::of(
+    |random| {
+        let callers = [5.0, 10.0, 20.0, 40.0, 80.0].into_iter();
+        let callers = callers.flat_map(|user_leaves| {
+            [2.0, 4.0, 8.0, 16.0].map(|delay| Caller {
+                delay,
+                user_leaves,
+                ..Caller::retrying(Jitter::Full)
+            })
+        });
+        let backend = refusing_in([20.0..25.0, 60.0..75.0, 140.0..180.0]);
+        unlike(random, 1.0, 300, backend, callers)
+    },
+    &[
+        mean(
+            "operations lost to outages, users leave after 5 to 80 s, of those begun in one, %",
+            Less(5.0),
+            // 60 s of 300.
+            |report| lost(report, 0..300) * 5.0,
+        ),
+        mean(
+            "tries for users who had left, of operations begun in an outage, %",
+            Less(5.0),
+            |report| {
+                let late: u32 = report.all.late.iter().sum();
+                let first: u32 = report.all.first.iter().sum();
+                100.0 * f64::from(late) / f64::from(first) * 5.0
+            },
+        ),
+    ],
+);
 
 /// Callers of opaque protocols retry after 1, 2 and 4 s.
 const GUESSES: Scene = Scene::of(

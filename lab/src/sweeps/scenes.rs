@@ -91,6 +91,27 @@ pub fn neighbours(world: World) -> World {
     }
 }
 
+/// Callers that are not alike, each with so many calls a second from a node of its own.
+pub fn unlike(
+    random: &mut Random,
+    rate: f64,
+    seconds: usize,
+    backend: Backend,
+    callers: impl Iterator<Item = Caller>,
+) -> World {
+    let workload = |(node, caller)| Workload {
+        node,
+        arrivals: poisson(random, rate, 0.0, seconds as f64),
+        backends: vec![0],
+        caller,
+    };
+    World {
+        seconds,
+        workloads: callers.enumerate().map(workload).collect(),
+        backends: vec![backend],
+    }
+}
+
 /// A backend that fails a share of attempts from a time on.
 pub fn failing(from: f64, share: f64) -> Backend {
     Backend::quick().that(
@@ -106,6 +127,16 @@ pub fn refusing(from: f64, until: f64) -> Backend {
     Backend::quick().that(move |time, _, _| match (from..until).contains(&time) {
         true => Mode::Refuse,
         false => Mode::Serve,
+    })
+}
+
+/// A backend that refuses in three outages.
+pub fn refusing_in(outages: [Range<f64>; 3]) -> Backend {
+    Backend::quick().that(move |time, _, _| {
+        match outages.iter().any(|outage| outage.contains(&time)) {
+            true => Mode::Refuse,
+            false => Mode::Serve,
+        }
     })
 }
 
