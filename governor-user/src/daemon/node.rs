@@ -17,7 +17,7 @@ use super::series::Series;
 use super::verify;
 use crate::errors::Result;
 use crate::interfaces::Interfaces;
-use crate::kernel::{Attached, Governor, HOOKS, Snapshot, now};
+use crate::kernel::{Attached, Governor, HOOKS, Snapshot};
 use crate::status::{Samples, Status};
 
 /// The daemon.
@@ -145,8 +145,7 @@ impl Node {
 impl State {
     /// Remembers what is counted by now.
     pub fn sample(&mut self) -> Result<()> {
-        let (workloads, destinations) = (self.governor.workloads()?, self.governor.destinations()?);
-        self.samples.take(now(), &workloads, &destinations);
+        self.samples.take(self.governor.counted()?);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use governor_core::units::{Millis, Nanos};
 use super::maps::{Table, Wire, map_failed};
 use super::{Governor, now};
 use crate::errors::{Failure, Result};
+use crate::status::{Sample, Sparse};
 
 /// A copy of every ledger. Not of one instant: each entry is read on its own.
 #[derive(Clone, Debug, Default)]
@@ -82,9 +83,14 @@ impl Governor {
         Ok(read(map::WORKLOADS, &self.maps.workloads)?.0)
     }
 
-    /// Reads the ledgers of destinations.
-    pub fn destinations(&self) -> Result<Vec<(DestinationKey, DestinationLedger)>> {
-        Ok(read(map::DESTINATIONS, &self.maps.destinations)?.0)
+    /// Reads what is counted, and keeps no whole ledger.
+    pub fn counted(&self) -> Result<Sample> {
+        let maps = &self.maps;
+        Ok(Sample {
+            workloads: read_part(map::WORKLOADS, &maps.workloads, Sparse::counts)?,
+            destinations: read_part(map::DESTINATIONS, &maps.destinations, Sparse::latencies)?,
+            at: now(),
+        })
     }
 
     /// Attempts the programs could not judge, summed over the CPUs, by [`loss`].
@@ -173,6 +179,26 @@ where
     V: Pod,
 {
     let capacity = capacity(name, table)?;
+    let entries = read_part(name, table, |value| *value)?;
+    let fill = Fill {
+        map: name,
+        entries: entries.len(),
+        capacity,
+    };
+    Ok((entries.into_iter().collect(), fill))
+}
+
+/// The same, of each entry a part.
+fn read_part<K, V, P>(
+    name: &'static str,
+    table: &Table<K, V>,
+    part: impl Fn(&V) -> P,
+) -> Result<HashMap<K, P>>
+where
+    K: Pod + Eq + Hash,
+    V: Pod,
+{
+    let capacity = capacity(name, table)?;
     let most = usize::try_from(capacity)
         .unwrap_or(usize::MAX)
         .saturating_mul(2);
@@ -180,17 +206,12 @@ where
     for entry in table.iter().take(most) {
         match entry {
             Ok((key, value)) => {
-                entries.insert(key.0, value.0);
+                entries.insert(key.0, part(&value.0));
             }
             Err(error) => return Err(map_failed(name, error)),
         }
     }
-    let fill = Fill {
-        map: name,
-        entries: entries.len(),
-        capacity,
-    };
-    Ok((entries.into_iter().collect(), fill))
+    Ok(entries)
 }
 
 fn forget<K, V>(

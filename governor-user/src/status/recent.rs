@@ -62,7 +62,7 @@ pub(super) mod tests {
     use super::*;
     use crate::kernel::Snapshot;
     use crate::status::model::Status;
-    use crate::status::samples::Samples;
+    use crate::status::samples::{Sample, Samples};
     use crate::status::tests::{NOW, refused, status, status_since};
     use crate::status::{detail, table};
 
@@ -88,7 +88,10 @@ pub(super) mod tests {
         succeed(&mut snapshot, 1_000, 1_000_000);
         let mut samples = Samples::default();
         let at = Nanos(NOW.0 - Nanos::from_secs(61).0);
-        samples.take(at, &snapshot.workloads, &snapshot.destinations);
+        samples.take(Sample {
+            at,
+            ..Sample::of(&snapshot)
+        });
         let storm = [
             (count::FIRST, 100),
             (count::OFFERED_FIRST, 100),
@@ -165,7 +168,7 @@ pub(super) mod tests {
     fn a_destination_that_nobody_has_called_for_a_minute_has_no_recent_figures() {
         let now = refused();
         let mut samples = Samples::default();
-        samples.take(NOW, &now.workloads, &now.destinations);
+        samples.take(Sample::of(&now));
         let status = status_since(&samples, &now);
         let recent = status.destinations[0].recent.unwrap();
         assert_eq!((recent.attempts, recent.amplification), (0, None));
