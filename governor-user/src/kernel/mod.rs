@@ -23,6 +23,7 @@ pub mod pins;
 mod policy;
 mod programs;
 pub mod release;
+mod sample;
 mod snapshot;
 
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ pub use clock::now;
 pub use executor::{ActHook, Executor, Method};
 pub use params::params;
 pub use programs::ProgramStatus;
+pub use sample::Sample;
 pub use snapshot::{Fill, Snapshot, selected};
 
 use maps::Maps;

@@ -15,9 +15,9 @@ use governor_core::order::Order;
 use governor_core::units::{Millis, Nanos};
 
 use super::maps::{Table, Wire, map_failed};
+use super::sample::{Sample, Sparse};
 use super::{Governor, now};
 use crate::errors::{Failure, Result};
-use crate::status::{Sample, Sparse};
 
 /// A copy of every ledger. Not of one instant: each entry is read on its own.
 #[derive(Clone, Debug, Default)]

@@ -24,6 +24,6 @@ pub use destination::ended;
 pub use detail::detail;
 pub use model::Status;
 pub use probe::held;
-pub use samples::{Sample, Samples, Sparse};
+pub use samples::Samples;
 pub use summary::summary;
 pub use table::table;

@@ -60,9 +60,10 @@ pub(super) mod tests {
     use governor_core::verdict::{Outcome, Reason};
 
     use super::*;
+    use crate::kernel::Sample;
     use crate::kernel::Snapshot;
     use crate::status::model::Status;
-    use crate::status::samples::{Sample, Samples};
+    use crate::status::samples::Samples;
     use crate::status::tests::{NOW, refused, status, status_since};
     use crate::status::{detail, table};
 
