@@ -154,8 +154,21 @@ fn end(node: &Node, on_exit: OnExit) -> Result<()> {
                 .map_or(Ok(()), |attached| attached.detach());
             // Who carries out goes after who judges.
             let detached = detached.and(interfaces.map_or(Ok(()), Interfaces::detach));
-            pins::remove_all(bpffs)?;
-            log::say("ends; nothing is attached any more");
+            let ordered = node.orders().orders.len();
+            if pinned && ordered > 0 {
+                pins::remove_links(bpffs)?;
+                let (orders, ends, them) = match ordered {
+                    1 => ("1 order stands".to_owned(), "it ends", "it"),
+                    _ => (format!("{ordered} orders stand"), "they end", "them"),
+                };
+                log::say(&format!(
+                    "ends; nothing is attached any more. {orders}: a daemon that starts before {ends} carries {them} \
+                     out again (`retry-governor detach` forgets {them})"
+                ));
+            } else {
+                pins::remove_all(bpffs)?;
+                log::say("ends; nothing is attached any more");
+            }
             detached
         }
     }

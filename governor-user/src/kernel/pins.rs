@@ -76,6 +76,20 @@ pub fn remove_all(bpffs: &Path) -> Result<bool> {
     }
 }
 
+/// Removes every pinned link; maps stay, with what they hold.
+pub fn remove_links(bpffs: &Path) -> Result<()> {
+    let directory = directory(bpffs);
+    detach_links(&directory);
+    let links = version(bpffs, ABI).join(LINKS);
+    match fs::remove_dir_all(&links) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::failed(
+            format!("remove {}", links.display()),
+            error,
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Detaches what is pinned: a link that a running daemon holds too would
 /// outlive its pin.
 fn detach_links(directory: &Path) {

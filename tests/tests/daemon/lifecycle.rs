@@ -68,6 +68,38 @@ fn a_daemon_that_is_told_to_end_leaves_nothing() {
     );
 }
 
+/// `systemctl restart` in an incident must not bring all retries back at once.
+#[test]
+fn what_is_ordered_outlives_a_stop_though_nothing_is_attached() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let daemon = node.start_daemon();
+    node.ctl(["retries", "off", "--yes"]).expect_success();
+    let ended = daemon.stop().expect_success();
+    assert!(
+        ended
+            .stderr
+            .contains("nothing is attached any more. 1 order"),
+        "{}",
+        ended.stderr
+    );
+    let syns = lab.count_syns(PORT);
+    assert_eq!(storm(&lab), 40);
+    assert_eq!(syns.count(), 40, "nobody refuses");
+
+    let daemon = node.start_daemon();
+    assert_eq!(node.status()["retries"]["state"], "Disabled");
+    node.ctl(["retries", "on"]).expect_success();
+    daemon.stop().expect_success();
+    let nothing = process::run(retry_governor(["detach"]), &node.place(), LIMIT).expect_success();
+    assert!(
+        nothing.stdout.contains("nothing of ours"),
+        "{}",
+        nothing.stdout
+    );
+}
+
 #[test]
 fn programs_that_are_kept_go_on_until_they_are_detached() {
     let lab = Lab::new();
