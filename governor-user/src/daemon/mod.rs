@@ -161,7 +161,7 @@ fn end(node: &Node, on_exit: OnExit) -> Result<()> {
                     1 => ("1 order stands".to_owned(), "it ends", "it"),
                     _ => (format!("{ordered} orders stand"), "they end", "them"),
                 };
-                log::say(&format!(
+                log::say(format!(
                     "ends; nothing is attached any more. {orders}: a daemon that starts before {ends} carries {them} \
                      out again (`retry-governor detach` forgets {them})"
                 ));
