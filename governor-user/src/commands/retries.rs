@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 
 use super::lasting;
 use super::output::print;
-use crate::client::{Client, Socket, block_on};
+use crate::client::{Client, Socket, block_on, segment};
 use crate::daemon::operators::Answer;
-use crate::daemon::orderlist::{OrderList, OrderShown};
+use crate::daemon::orderlist::OrderList;
 use crate::daemon::orders::{Retries, RetriesState, USUAL};
 use crate::errors::{Exit, Failure, Result};
 use crate::policy::units::GoDuration;
@@ -142,16 +142,11 @@ fn confirm(lasting: GoDuration) -> Result<()> {
 }
 
 async fn status(args: &RetriesArgs) -> Result<()> {
-    let list: OrderList = Client::connect(&args.socket)
-        .await?
-        .get("/v1/orders")
-        .await?;
-    let wanted = |order: &&OrderShown| {
-        let destination = args.destination.as_deref();
-        let at = order.destination.as_deref();
-        destination.is_none_or(|wanted| at.is_none_or(|at| at == wanted))
+    let path = match &args.destination {
+        None => "/v1/orders".to_owned(),
+        Some(name) => format!("/v1/orders?destination={}", segment(name)),
     };
-    let orders: Vec<_> = list.orders.iter().filter(wanted).collect();
+    let OrderList { orders } = Client::connect(&args.socket).await?.get(&path).await?;
     let mut text: String = orders
         .iter()
         .filter_map(|order| Some(order.retries_in_words()? + "\n"))

@@ -145,8 +145,27 @@ async fn gain(
     }
 }
 
-async fn orders(State(control): State<Control>) -> Response {
-    Json(block_in_place(|| control.node.orders())).into_response()
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Concerned {
+    destination: Option<String>,
+}
+
+/// `GET /v1/orders`, `?destination=auth`.
+async fn orders(
+    State(control): State<Control>,
+    concerned: Result<Query<Concerned>, QueryRejection>,
+) -> Response {
+    match concerned {
+        Ok(Query(concerned)) => answer(block_in_place(|| match &concerned.destination {
+            None => Ok(control.node.orders()),
+            Some(name) => control.node.orders_of(name),
+        })),
+        Err(rejected) => no(
+            rejected.status(),
+            format!("query: {}", rejected.body_text()),
+        ),
+    }
 }
 
 async fn retries(

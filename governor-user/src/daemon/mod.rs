@@ -31,6 +31,7 @@ pub mod socket;
 mod start;
 mod tasks;
 mod tree;
+mod unnamed;
 pub mod verify;
 mod watch;
 mod web;

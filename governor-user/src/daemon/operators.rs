@@ -97,7 +97,11 @@ pub fn time_of(at: Nanos) -> SystemTime {
 impl Node {
     /// Switches retries off or on, or lets them return.
     pub fn order_retries(&self, request: &Retries, by: By) -> Result<Answer, Declined> {
-        let scope = self.scope(request.destination.as_deref(), None)?;
+        let destination = request.destination.as_deref();
+        let scope = match request.state {
+            RetriesState::Disabled => self.scope(destination, None)?,
+            _ => self.scope_to_end(destination, None)?,
+        };
         if request.state == RetriesState::Restoring {
             return self.restore_retries(request, &scope, by);
         }
@@ -134,7 +138,8 @@ impl Node {
         let (now, everywhere) = (now(), scope.key == EVERYONE);
         let mut orders = state.governor.orders();
         orders.retain(|(key, order)| {
-            (everywhere || *key == scope.key) && now < orders::retries_end(order)
+            let meant = everywhere || *key == scope.key || scope.former.contains(key);
+            meant && now < orders::retries_end(order)
         });
         // The node's first: it is the answer.
         orders.sort_by_key(|(key, _)| *key != EVERYONE);
@@ -159,7 +164,7 @@ impl Node {
                 words: words(&key, &state.names),
                 destination: shown_destination(&key, &state.names),
                 key,
-                ..*scope
+                ..scope.clone()
             };
             let stages = stages_in_words(&order);
             let again = before.restoring(now).map_or(String::new(), |(_, percent)| {
@@ -182,7 +187,11 @@ impl Node {
 
     /// Sheds load, or stops to.
     pub fn order_shed(&self, request: &Shed, by: By) -> Result<Answer, Declined> {
-        let scope = self.scope(request.destination.as_deref(), request.workload.as_deref())?;
+        let (destination, workload) = (request.destination.as_deref(), request.workload.as_deref());
+        let scope = match request.percent {
+            0.0 => self.scope_to_end(destination, workload)?,
+            _ => self.scope(destination, workload)?,
+        };
         let mut state = self.state();
         let order = state.give(scope.key, |before| request.apply(before, now()))?;
         let words = &scope.words;
@@ -214,9 +223,15 @@ impl Node {
         request: &Breakers,
         by: By,
     ) -> Result<Answer, Declined> {
-        let scope = self.scope(Some(name), None)?;
+        let scope = match request.state {
+            Hold::Auto => self.scope_to_end(Some(name), None)?,
+            Hold::Open | Hold::Closed => self.scope(Some(name), None)?,
+        };
         let mut state = self.state();
         let order = state.give(scope.key, |before| request.apply(before, now()))?;
+        if request.state == Hold::Auto {
+            state.take_back(&scope, |before| request.apply(before, now()))?;
+        }
         let words = &scope.words;
         let lasting = request.lasting.unwrap_or(orders::USUAL);
         let (message, until) = match request.state {
@@ -245,7 +260,11 @@ impl Node {
     }
 
     /// Whom an order concerns, and whether anything will come of it.
-    fn scope(&self, destination: Option<&str>, workload: Option<&str>) -> Result<Scope, Declined> {
+    pub(super) fn scope(
+        &self,
+        destination: Option<&str>,
+        workload: Option<&str>,
+    ) -> Result<Scope, Declined> {
         let attached = self.not_attached().is_empty();
         let state = self.state();
         let scope = Scope::find(destination, workload, &state.names, &state.in_force)?;
@@ -347,17 +366,16 @@ impl State {
         Ok(order)
     }
 
-    /// Takes orders back, those for single destinations and workloads too where none is named:
-    /// who says `shed off` in an incident means all of it.
+    /// Takes back what else the end of an order concerns: orders for single destinations and
+    /// workloads too where none is named (who says `shed off` in an incident means all of it),
+    /// otherwise those that stand under the same name.
     fn take_back(
         &mut self,
         scope: &Scope,
         change: impl Fn(Order) -> Result<Order, Refused>,
     ) -> Result<(), Declined> {
-        if scope.key != EVERYONE {
-            return Ok(());
-        }
-        for (key, _) in self.governor.orders() {
+        let orders = self.governor.orders().into_iter().map(|(key, _)| key);
+        for key in orders.filter(|key| scope.key == EVERYONE || scope.former.contains(key)) {
             self.give(key, &change)?;
         }
         Ok(())

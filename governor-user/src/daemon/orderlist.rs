@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::eventlog::{beside_now, rfc3339};
 use super::node::Node;
-use super::operators::{DETACHED, EVERYONE, NOTHING, time_of};
+use super::operators::{DETACHED, Declined, EVERYONE, NOTHING, time_of};
 use super::orders::Hold;
 use super::restores::Watches;
 use super::retriesshown::RetriesShown;
-use super::scope::{ANYWHERE, Scope};
+use super::scope::{ANYWHERE, Scope, UNNAMED};
 use crate::kernel::now;
 use crate::status::Names;
 
@@ -97,7 +97,7 @@ fn shown(
     (!nothing).then(|| OrderShown {
         destination: (key.destination != ANYWHERE).then(|| names.destination(&key.destination)),
         workload: (key.workload != 0).then(|| names.workload(key.workload)),
-        caveat: None,
+        caveat: names.unnamed(&key.destination).then(|| UNNAMED.to_owned()),
         retries,
         shed,
         breaker,
@@ -117,6 +117,9 @@ impl Node {
             now(),
         );
         for order in &mut orders {
+            if attached && order.caveat.is_some() {
+                continue;
+            }
             let scope = Scope::find(
                 order.destination.as_deref(),
                 None,
@@ -131,6 +134,30 @@ impl Node {
         }
         OrderList { orders }
     }
+
+    /// What is ordered now that concerns a destination.
+    pub fn orders_of(&self, name: &str) -> Result<OrderList, Declined> {
+        let found = self.scope(Some(name), None);
+        concerning(self.orders(), name, found.map(|scope| scope.destination))
+    }
+}
+
+/// The orders of a list that concern a destination, by the name that was given or the one it is
+/// `found` to have. One that nobody knows is refused, unless an order stands under its name.
+fn concerning(
+    mut list: OrderList,
+    name: &str,
+    found: Result<Option<String>, Declined>,
+) -> Result<OrderList, Declined> {
+    let at = |order: &OrderShown, name: Option<&str>| order.destination.as_deref() == name;
+    let known = match found {
+        Ok(known) => known,
+        Err(why) if !list.orders.iter().any(|order| at(order, Some(name))) => return Err(why),
+        Err(_) => None,
+    };
+    list.orders
+        .retain(|order| at(order, None) || at(order, Some(name)) || at(order, known.as_deref()));
+    Ok(list)
 }
 
 /// Orders as they are shown at `now`: those for every destination first.
@@ -159,6 +186,7 @@ impl OrderShown {
     /// What is ordered, one line for each order.
     pub fn in_words(&self) -> Vec<String> {
         let scope = self.scope();
+        let caveat = self.caveat.as_deref().unwrap_or("");
         let shed = self.shed.as_ref().map(|shed| {
             let what = if shed.retries_only {
                 "retries"
@@ -167,7 +195,7 @@ impl OrderShown {
             };
             let (percent, until) = (shed.percent, &shed.expires_at);
             format!(
-                "{percent} % of {what} to {scope} are shed until {}",
+                "{percent} % of {what} to {scope} are shed until {}{caveat}",
                 beside_now(until)
             )
         });
@@ -177,7 +205,7 @@ impl OrderShown {
                 Hold::Closed | Hold::Auto => "closed",
             };
             format!(
-                "breakers of {scope} are held {how} until {}",
+                "breakers of {scope} are held {how} until {}{caveat}",
                 beside_now(&breaker.expires_at)
             )
         });
@@ -255,5 +283,36 @@ mod tests {
             shown(&names, &none, &(key, order), &NOTHING, Nanos(later)),
             None
         );
+    }
+
+    fn of(destination: Option<&str>) -> OrderShown {
+        OrderShown {
+            destination: destination.map(str::to_owned),
+            workload: None,
+            caveat: None,
+            retries: None,
+            shed: None,
+            breaker: None,
+        }
+    }
+
+    #[test]
+    fn orders_of_a_destination_are_found_by_its_address_and_by_a_name_of_the_past() {
+        let list = || OrderList {
+            orders: vec![of(None), of(Some("auth")), of(Some("db"))],
+        };
+        let nobody = || Err(Declined::Unknown("nobody knows it".to_owned()));
+        let found = |name, found| {
+            let list = concerning(list(), name, found).ok()?;
+            let names = list.orders.into_iter().map(|order| order.destination);
+            Some(names.map(Option::unwrap_or_default).collect::<Vec<_>>())
+        };
+        let of_auth = Some(vec![String::new(), "auth".to_owned()]);
+        let auth = Ok(Some("auth".to_owned()));
+        assert_eq!(found("10.0.0.5:8080", auth), of_auth);
+        assert_eq!(found("auth", nobody()), of_auth);
+        let idle = Ok(Some("idle".to_owned()));
+        assert_eq!(found("idle", idle), Some(vec![String::new()]));
+        assert_eq!(found("atuh", nobody()), None);
     }
 }

@@ -31,8 +31,13 @@ pub struct Scope {
     pub words: String,
     /// Added where nothing would come of refusing.
     pub caveat: &'static str,
+    /// Orders that stand under the same name, for what is called so no more.
+    pub former: Vec<OrderKey>,
 }
 
+/// Added where the destination of an order has no policy any more.
+pub const UNNAMED: &str =
+    "; nothing will be refused, because no policy names that destination any more";
 const NO_EFFECT: &str =
     "; nothing will be refused, because no policy in Enforce mode applies there";
 
@@ -64,7 +69,19 @@ impl Scope {
             caveat: if enforced { "" } else { NO_EFFECT },
             key,
             destination,
+            former: Vec::new(),
         })
+    }
+
+    /// Of an order whose destination no policy names any more.
+    pub fn unnamed(key: OrderKey, names: &Names) -> Self {
+        Self {
+            destination: shown_destination(&key, names),
+            words: words(&key, names),
+            caveat: UNNAMED,
+            former: Vec::new(),
+            key,
+        }
     }
 }
 

@@ -157,6 +157,7 @@ pub fn announce(node: &Node, options: &Options) {
     node.events
         .push(Entry::now(Kind::Daemon, format!("daemon started: {line}")));
     let state = node.state();
+    node.tell_unnamed(&state);
     let interfaces = state.interfaces.as_ref();
     if let Some(line) = interfaces.map(|interfaces| interfaces.describe(&state.governor)) {
         log::say(line);

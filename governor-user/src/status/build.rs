@@ -49,6 +49,12 @@ impl Names<'_> {
             (id, None) => format!("group:{id}"),
         }
     }
+
+    /// Whether this is a destination of a policy that is no more.
+    pub fn unnamed(&self, key: &DestinationKey) -> bool {
+        let group = self.groups.get(&key.group);
+        key.group != 0 && group.is_none_or(|group| group.policy.is_empty())
+    }
 }
 
 /// `10.0.0.5:8080`, `[fd00::1]:8080`. A loopback address of any network

@@ -150,6 +150,7 @@ fn orders_for_what_is_not_there_are_refused_in_one_line() {
         ["shed", "10", "--for=1m", "--destination", "nobody"],
         ["shed", "10", "--for=1m", "--workload", "/nobody.service"],
         ["events", "--json", "--follow", "--destination", "nobody"],
+        ["retries", "status", "--yes", "--destination", "nobody"],
     ] {
         let refused = node.ctl(arguments);
         assert_eq!(code(&refused), Some(1), "{arguments:?}");
@@ -293,4 +294,55 @@ fn what_a_node_wide_order_refuses_is_not_called_enabled_at_a_destination() {
     }
     retries("on").expect_success();
     retries("on --destination auth").expect_success();
+}
+
+#[test]
+fn an_order_that_outlives_the_name_of_its_destination_is_told_and_ended_by_it() {
+    let lab = Lab::new();
+    let node = Node::new(&lab);
+    node.write_policy("auth.yaml", ENFORCE);
+    let daemon = node.start_daemon();
+    let retries = |arguments: &str| node.ctl(format!("retries {arguments}").split(' '));
+    retries("off --destination 127.0.0.1:8080").expect_success();
+    let of_auth = "0 % of retries to destination auth are admitted";
+    let shown = |name: &str| {
+        let shown = retries(&format!("status --destination {name}"));
+        shown.expect_success().stdout
+    };
+    for name in ["auth", "127.0.0.1:8080"] {
+        assert!(shown(name).starts_with(of_auth), "{name}: {}", shown(name));
+    }
+    assert!(shown("10.9.9.9:1").starts_with("retries are enabled"));
+
+    node.write_policy("auth.yaml", &ENFORCE.replace("name: auth", "name: login"));
+    eventually("what outlives its name is told", || {
+        heard(
+            &node,
+            "Order",
+            "but no policy names that destination any more",
+        )
+    });
+    let former = shown("auth");
+    assert!(former.contains("no policy names"), "{former}");
+    assert!(shown("127.0.0.1:8080").starts_with("retries are enabled"));
+    retries("on --destination auth").expect_success();
+    assert_eq!(request(&node, "GET /v1/orders", "").1, "{\"orders\":[]}");
+    let refused = retries("off --destination auth");
+    assert!(error(&refused).contains("no policy names it"));
+
+    retries("off --destination login").expect_success();
+    daemon.stop().expect_success();
+    node.write_policy("auth.yaml", ENFORCE);
+    let _daemon = node.start_daemon();
+    let orders = request(&node, "GET /v1/orders", "").1;
+    let orders: Value = serde_json::from_str(&orders).expect("JSON");
+    let number = orders["orders"][0]["destination"].as_str().expect("a name");
+    assert!(number.starts_with("group:"), "{orders}");
+    assert!(heard(
+        &node,
+        "Order",
+        &format!("retries on --destination {number}")
+    ));
+    retries(&format!("on --destination {number}")).expect_success();
+    assert_eq!(request(&node, "GET /v1/orders", "").1, "{\"orders\":[]}");
 }
