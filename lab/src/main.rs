@@ -1,13 +1,13 @@
 //! `storm-lab`: plays the scenarios and writes the report. `cargo xtask lab` starts it as root.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Error, Result, anyhow};
 use clap::Parser;
 use governor_lab::peers::{self, proxy};
 use governor_lab::progress::Progress;
-use governor_lab::report::{self, About, Program};
+use governor_lab::report::{self, About, Directory, Program};
 use governor_lab::scenario::{Length, Scenario};
 use governor_lab::stop;
 
@@ -110,7 +110,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         let hint = "name another directory with --out";
         Failure(USAGE, anyhow!("{}: {why:#} ({hint})", out.display()))
     };
-    report::prepare(&out).map_err(unwritable)?;
+    let out = Directory::claim(&out).map_err(unwritable)?;
     stop::on_signals()?;
     play(&chosen, length, &out, |length| {
         About::this_run(program, &names, chosen.len(), length)
@@ -154,11 +154,11 @@ fn can_play() -> Result<()> {
 fn play(
     chosen: &[&Scenario],
     length: Length,
-    out: &Path,
+    out: &Directory,
     about: impl Fn(Length) -> About,
 ) -> Result<ExitCode, Failure> {
     let progress = Progress::new(chosen.iter().map(|it| (it.name, (it.seconds)(length))));
-    let report = out.join("report.md");
+    let report = out.file("report.md");
     let mut findings = Vec::new();
     for scenario in chosen {
         let found = progress.scenario(scenario.name, || scenario.run(length, &progress));

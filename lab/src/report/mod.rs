@@ -4,6 +4,7 @@
 mod about;
 mod axis;
 mod chart;
+mod directory;
 mod figures;
 mod markdown;
 mod marks;
@@ -15,47 +16,29 @@ mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::findings::{Findings, Sweep, Verdict};
 
 pub use about::{About, Program};
+pub use directory::Directory;
 pub use number::duration;
 
-/// Makes `dir` where it is missing, and looks that a report can be written there: before hours are
-/// spent on one.
-///
-/// # Errors
-/// Where it can not.
-pub fn prepare(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir)?;
-    let probe = dir.join(".storm-lab");
-    fs::write(&probe, "")?;
-    Ok(fs::remove_file(&probe)?)
-}
-
-/// Writes the report into `dir`, which [`prepare`] made.
+/// Writes the report into its directory.
 ///
 /// # Errors
 /// Where a file cannot be written.
-pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
-    let file = |name: &str, content: &str| {
-        let path = dir.join(name);
-        fs::write(&path, content).with_context(|| path.display().to_string())
-    };
+pub fn write(directory: &Directory, findings: &[Findings], about: &About) -> Result<()> {
     for found in findings {
         for shown in found.pictures() {
             if let Some(picture) = chart::chart(&shown) {
-                file(&chart_name(&shown), &picture)?;
+                directory.write(&chart_name(&shown), &picture)?;
             }
         }
         for sweep in &found.sweeps {
             if let Some(picture) = sweep::chart(sweep) {
-                file(&sweep_name(found, sweep), &picture)?;
+                directory.write(&sweep_name(found, sweep), &picture)?;
             }
         }
     }
@@ -65,8 +48,8 @@ pub fn write(dir: &Path, findings: &[Findings], about: &About) -> Result<()> {
         not_judged: findings.iter().map(|it| it.count(Verdict::NotJudged)).sum(),
         scenarios: findings,
     };
-    file("report.json", &serde_json::to_string_pretty(&whole)?)?;
-    file("report.md", &markdown::report(findings, about))
+    directory.write("report.json", &serde_json::to_string_pretty(&whole)?)?;
+    directory.write("report.md", &markdown::report(findings, about))
 }
 
 /// All of it, as JSON.

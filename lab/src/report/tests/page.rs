@@ -1,5 +1,7 @@
 //! The page, and what it is made of.
 
+use std::fs;
+
 use super::*;
 
 #[test]
@@ -61,7 +63,7 @@ fn a_lab_that_was_stopped_says_what_was_played() {
 fn a_place_where_no_report_can_be_is_noticed_before() {
     let file = std::env::temp_dir().join(format!("storm-lab-file-{}", std::process::id()));
     fs::write(&file, "").expect("written");
-    assert!(prepare(&file.join("below")).is_err());
+    assert!(Directory::claim(&file.join("below")).is_err());
     fs::remove_file(&file).expect("removed");
 }
 
@@ -157,8 +159,8 @@ fn the_report_is_written_whole() {
     let mut found = blip();
     found.sweeps = vec![sweep()];
     found.runs[0].load[3] = f64::NAN;
-    prepare(&dir).expect("prepared");
-    write(&dir, &[found], &about()).expect("written");
+    let directory = Directory::claim(&dir).expect("claimed");
+    write(&directory, &[found], &about()).expect("written");
     let read = |name: &str| fs::read_to_string(dir.join(name)).expect(name);
     let json: serde_json::Value = serde_json::from_str(&read("report.json")).expect("JSON");
     assert_eq!(json["scenarios"][0]["claims"][1]["verdict"], "fails");
