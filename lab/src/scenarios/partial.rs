@@ -182,11 +182,6 @@ fn play(play: &Play<'_>) -> Found {
             "Who has no retries loses the third that went to the bad backend, and no more. Retries are worth what \
              the budget admits: a tenth of the successes and the reserve."
                 .to_owned(),
-            "In another run, where other work took the processors (load 15 on 2 cores): the latency of the good backends grew \
-             while the bad one failed, the limiter woke as it does on both together, and its limit, the healthy peak \
-             of a service that answers in under a millisecond, refused 2 to 19 % of the first tries at good backends. \
-             Run it on a machine that does nothing else."
-                .to_owned(),
         ],
         ..Found::default()
     }
