@@ -101,7 +101,11 @@ impl Proxy {
         let line = text.lines().find(|line| !line.trim().is_empty());
         let words = line.unwrap_or("not found").split_whitespace();
         words
-            .filter(|word| !word.starts_with('/'))
+            // Envoy calls itself by its path here.
+            .map(|word| match word.strip_prefix('/') {
+                Some(path) => path.rsplit('/').next().unwrap_or(path),
+                None => word,
+            })
             .collect::<Vec<_>>()
             .join(" ")
     }
