@@ -114,7 +114,7 @@ impl Counted {
         self.0[..count::ALL].get(which).copied().unwrap_or(0)
     }
 
-    /// As [`DestinationLedger::latency`].
+    /// As [`governor_core::ledger::DestinationLedger::latency`].
     pub fn latencies(&self) -> &[u64] {
         &self.0[count::ALL..]
     }
