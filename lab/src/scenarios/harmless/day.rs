@@ -71,6 +71,14 @@ pub fn passes(stage: &Stage<'_>, services: &Services, loads: &mut Loads, length:
     plan.at(0.3, 0.0, |_| services.partial[2].order("hang"));
     plan.at(0.8, 0.0, |_| services.partial[2].order("serve"));
 
+    plan.at(0.05, 0.0, |_| services.half[1].order("refuse"));
+    plan.at(0.1, 0.0, move |loads| loads.thirds(stage, length / 3.0));
+    for refuses in 1..3 {
+        plan.at(0.1, 3.0, move |_| services.thirds[refuses].order("refuse"));
+    }
+    plan.at(0.8, 0.0, move |loads| loads.guessed(stage, length / 12.0));
+    plan.at(0.8, 3.0, |_| services.guessed[2].order("refuse"));
+
     plan.events
         .sort_by(|(one, _), (other, _)| one.total_cmp(other));
     for (when, event) in plan.events {

@@ -31,6 +31,9 @@ const MOVED: u16 = 8086;
 const DEPLOYED: u16 = 8087;
 const PARTIAL: u16 = 8088;
 const POOLED: u16 = 8089;
+const HALF: u16 = 8095;
+const THIRDS: u16 = 8096;
+const GUESSED: u16 = 8097;
 const REAL: u16 = 8094;
 /// The host that moves, and its addresses.
 pub const HOST: &str = "auth.internal";
@@ -57,6 +60,8 @@ pub fn policy() -> String {
     let named = |name: &str, ports: &str| {
         format!("{{name: {name}, cidrs: [127.0.0.0/8], ports: [{ports}]}}")
     };
+    let named_alone = [("half", HALF), ("thirds", THIRDS), ("guessed", GUESSED)];
+    let named_alone = named_alone.map(|(name, port)| named(name, &port.to_string()));
     let destinations = [
         named("polls-and-calls", &format!("{CALLS}, {POLLS}")),
         named("mix", &format!("{QUICK}, {REPORTS}")),
@@ -64,7 +69,11 @@ pub fn policy() -> String {
         named("partial", &PARTIAL.to_string()),
         format!("{{name: moved, hosts: [{HOST}], ports: [{MOVED}]}}"),
     ];
-    let spec = format!("destinations: [{}]", destinations.join(", "));
+    let spec = format!(
+        "destinations: [{}, {}]",
+        destinations.join(", "),
+        named_alone.join(", ")
+    );
     format!(
         "{}---\n{}",
         document("named", "Enforce", &[], &spec),
@@ -84,6 +93,12 @@ pub struct Services {
     pub deployed: Vec<Service>,
     /// The second refuses, the third hangs for a while.
     pub partial: Vec<Service>,
+    /// The second refuses.
+    pub half: Vec<Service>,
+    /// The second and the third refuse, where 300 a second are asked.
+    pub thirds: Vec<Service>,
+    /// The third refuses, where 1,000 a second are asked, and nobody tries again.
+    pub guessed: Vec<Service>,
     _others: (Vec<Service>, Vec<Server>, Process),
 }
 
@@ -113,6 +128,9 @@ impl Services {
             shift: lab.http_server(SHIFT, Behaviour::AnswerAfter(Duration::from_millis(6))),
             deployed: each("deployed", 3, DEPLOYED),
             partial: each("partial", 4, PARTIAL),
+            half: each("half", 5, HALF),
+            thirds: each("thirds", 6, THIRDS),
+            guessed: each("guessed", 7, GUESSED),
             _others: (
                 [one("quick", QUICK), one("real", REAL)]
                     .into_iter()
@@ -169,7 +187,7 @@ impl Loads {
             stage,
             "calls",
             (Ipv4Addr::LOCALHOST, CALLS),
-            100.0,
+            400.0,
             length,
             "--retry none",
         );
@@ -209,6 +227,7 @@ impl Loads {
                 "--retry none",
             );
         }
+        loads.at_each(stage, "half", (5, HALF), &[10.0; 2], length);
         let rounds = (length / POLL.as_secs_f64()) as usize;
         if rounds > 0 {
             // Of the same workload as the calls beside them.
@@ -261,6 +280,35 @@ impl Loads {
             seconds,
             "--retry none",
         );
+    }
+
+    /// Many call three backends, two of which will refuse.
+    pub fn thirds(&mut self, stage: &Stage<'_>, seconds: f64) {
+        self.at_each(stage, "thirds", (6, THIRDS), &[100.0; BACKENDS], seconds);
+    }
+
+    /// Very many call three backends, one of which will refuse: who guesses retries by
+    /// what a workload does takes half of the first tries for some.
+    pub fn guessed(&mut self, stage: &Stage<'_>, seconds: f64) {
+        self.at_each(stage, "guessed", (7, GUESSED), &[333.0; BACKENDS], seconds);
+    }
+
+    /// Calls each backend so often, without retries: `name-1` and so on.
+    fn at_each(
+        &mut self,
+        stage: &Stage<'_>,
+        name: &str,
+        (net, port): (u8, u16),
+        rates: &[f64],
+        seconds: f64,
+    ) {
+        for (backend, rate) in (1..).zip(rates) {
+            let crowd = format!(
+                "crowd 127.0.{net}.{backend}:{port} --name {name}-{backend} --rate {rate} --for {} --retry none",
+                span(seconds)
+            );
+            self.add(stage, name, &format!("{name}-{backend}"), &crowd);
+        }
     }
 
     /// Ten times as many as before.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`loads`] | who calls whom, each load a workload of its own |
 //! | [`day`] | what happens meanwhile: bursts, deploys, new addresses, shifts |
+//! | [`verdict`] | what became of it |
 //! | `peers.py` | protocols that look like failures: streams, silent receivers, last words, hedges |
 
 mod day;
@@ -36,7 +37,7 @@ fn play(play: &Play<'_>) -> Found {
         || spend(play, Governor::Without, "without"),
         || spend(play, Governor::With(&policy), "with"),
     );
-    let mut claims = with.healthy();
+    let mut claims = with.healthy(&without);
     claims.extend(with.troubled(&without));
     let denied = with.first_tries_denied();
     Found {
@@ -44,7 +45,8 @@ fn play(play: &Play<'_>) -> Found {
             "Twenty workloads call services that are well, for {} s: {}. The policy is the default one, for all \
              destinations, in Enforce mode. Beside them something does fail that a simpler law makes worse \
              (docs/law.md): a hang of 1.5 s under long polls, one of three backends that refuses and one \
-             that hangs, servers that are restarted one by one.",
+             that hangs, one of two and two of three that refuse, a third of 1,000 tries a second refused, servers that are \
+             restarted one by one.",
             seconds(play.length),
             loads::NAMED,
         ),

@@ -18,9 +18,25 @@ use super::loads::{Loads, Services};
 use super::none;
 
 /// Destinations where something fails on purpose; everything else is well.
-const TROUBLED: [&str; 3] = ["polls-and-calls", "deployed", "partial"];
+const TROUBLED: [&str; 6] = [
+    "polls-and-calls",
+    "deployed",
+    "partial",
+    "half",
+    "thirds",
+    "guessed",
+];
 /// Loads on them.
-const TROUBLED_LOADS: [&str; 4] = ["calls", "deployed", "partial-2", "partial-3"];
+const TROUBLED_LOADS: [&str; 8] = [
+    "calls",
+    "deployed",
+    "partial-2",
+    "partial-3",
+    "half-2",
+    "thirds-2",
+    "thirds-3",
+    "guessed-3",
+];
 /// After a hang has ended its last callers give up, seconds.
 const OVER: f64 = 2.0;
 /// So long after that a limiter which parks no long poll still refused nearly everything (docs/law.md).
@@ -97,7 +113,7 @@ impl Day {
     }
 
     /// What must be so where nothing fails.
-    pub fn healthy(&self) -> Vec<Claim> {
+    pub fn healthy(&self, without: &Self) -> Vec<Claim> {
         let sums = |count: &str| self.found(|it| &it[count]);
         let attempts: u64 = self.well().filter_map(|it| it["attempts"].as_u64()).sum();
         vec![
@@ -107,6 +123,12 @@ impl Day {
             none(
                 "operations that failed there, as their callers saw it",
                 self.failed(),
+            ),
+            Claim::at_most(
+                "nothing is delayed: how much longer an operation of the chart's workload takes, median",
+                self.median() - without.median(),
+                1.0,
+                "ms",
             ),
         ]
     }
@@ -138,7 +160,18 @@ impl Day {
             .samples
             .iter()
             .find(|it| it.t >= clock.at(from - OVER + LIVE));
-        let at_first = |day: &Self| lost(day.tries_of("partial-1")) as f64;
+        let lost_at = |day: &Self, loads: &[&str]| {
+            let lost = loads.iter().map(|load| lost(day.tries_of(load)));
+            lost.sum::<usize>() as f64
+        };
+        let spared = |what: &str, loads: &[&str]| {
+            Claim::at_most(
+                format!("{what} (without: {})", lost_at(without, loads)),
+                lost_at(self, loads),
+                0.0,
+                "operations",
+            )
+        };
         let well = |day: &Self| {
             let tries = day.tries_of("deployed");
             tries
@@ -147,7 +180,7 @@ impl Day {
                 .count() as f64
         };
         let deployed = self.last.as_ref().and_then(|it| it.destination("deployed"));
-        vec![
+        let mut claims = vec![
             Claim::at_least(
                 format!(
                     "long polls and calls that hang for {HANG} s: goodput of calls in the {AFTER} s from {OVER} s after it (without: {:.3})",
@@ -157,20 +190,21 @@ impl Day {
                 0.99,
                 "of offered",
             ),
-            Claim::at_most(
-                format!("first tries denied there from {LIVE} s after it on"),
-                denied_then(self.last.as_ref()) - denied_then(then),
-                0.0,
-                "",
+            spared(
+                "one of three backends refuses, one hangs: lost at the third",
+                &["partial-1"],
             ),
-            Claim::at_most(
-                format!(
-                    "one of three backends refuses, one hangs: lost at the third (without: {})",
-                    at_first(without)
-                ),
-                at_first(self),
-                0.0,
-                "operations",
+            spared(
+                "one of two backends refuses, 20/s: lost at the other",
+                &["half-1"],
+            ),
+            spared(
+                "two of three backends refuse, 300/s: lost at the third",
+                &["thirds-1"],
+            ),
+            spared(
+                "one of three backends refuses, 1,000/s without retries: lost at the others",
+                &["guessed-1", "guessed-2"],
             ),
             Claim::at_most(
                 "servers restarted one by one: first tries denied",
@@ -184,7 +218,19 @@ impl Day {
                 0.999,
                 "x without",
             ),
-        ]
+        ];
+        // A fast day is over before.
+        if then.is_some() {
+            claims.push(Claim::at_most(
+                format!(
+                    "long polls and calls that hang: first tries denied there from {LIVE} s after it on"
+                ),
+                denied_then(self.last.as_ref()) - denied_then(then),
+                0.0,
+                "",
+            ));
+        }
+        claims
     }
 
     /// What a reader may want to know.
@@ -261,6 +307,14 @@ impl Day {
             )
         });
         failed.chain(others).collect()
+    }
+
+    /// How long a try of the chart's workload takes, ms.
+    fn median(&self) -> f64 {
+        let tries = self.taken.tries.iter();
+        let mut took: Vec<_> = tries.map(|each| each.micros as f64 / 1e3).collect();
+        took.sort_by(f64::total_cmp);
+        took.get(took.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
     fn tries_of(&self, load: &str) -> &[Try] {
