@@ -279,11 +279,12 @@ impl Session {
             workloads: &workloads,
             groups: self.table.groups(),
             policies: &self.policies,
+            // Nobody orders anything here.
+            caveats: &HashMap::new(),
         };
         let mut status = Status::new(
             &self.governor.snapshot()?,
             &names,
-            // Nobody orders anything here.
             &HashMap::new(),
             // The summary is of the whole run.
             None,

@@ -19,6 +19,7 @@ use crate::policy::units::GoDuration;
   retry-governor retries off --destination auth --for 10m
   retry-governor retries restore --destination auth --stages 5,20,100 --every 2m
   retry-governor retries status
+  retry-governor retries status --json | jq '.orders[] | select(.retries)'
 
 When `off` ends, and from now on with `restore`, retries return in stages: 10, 25, 50, then 100 percent, a minute each. A stage is held while more than 5 percentage points more attempts fail than when it began, and falls back to the one before when that lasts as long as a stage, or is far worse for 5 s; it is held, too, while more than half fail. `restore` keeps the stages that `off` named. Where no destination is named, `off` is for the node, `on` and `restore` are for all that is ordered.")]
 pub struct RetriesArgs {
@@ -42,6 +43,9 @@ pub struct RetriesArgs {
     /// Do not ask before switching off retries of the whole node
     #[arg(long)]
     yes: bool,
+    /// With `status`: as JSON, every order that is in force, as `GET /v1/orders` has them
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     socket: Socket,
 }
@@ -79,6 +83,13 @@ pub fn run(args: &RetriesArgs) -> Result<()> {
             Exit::Usage,
             "--for",
             "only `retries off` has an end",
+        ));
+    }
+    if args.json && args.action != Action::Status {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--json",
+            "only `retries status` is told in JSON",
         ));
     }
     let staged = matches!(args.action, Action::Off | Action::Restore);
@@ -146,7 +157,11 @@ async fn status(args: &RetriesArgs) -> Result<()> {
         None => "/v1/orders".to_owned(),
         Some(name) => format!("/v1/orders?destination={}", segment(name)),
     };
-    let OrderList { orders } = Client::connect(&args.socket).await?.get(&path).await?;
+    let list: OrderList = Client::connect(&args.socket).await?.get(&path).await?;
+    if args.json {
+        return print(&(serde_json::to_string(&list).map_err(anyhow::Error::from)? + "\n"));
+    }
+    let OrderList { orders } = list;
     let mut text: String = orders
         .iter()
         .filter_map(|order| Some(order.retries_in_words()? + "\n"))

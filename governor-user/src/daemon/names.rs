@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use governor_core::key::{DestinationKey, EndpointKey};
+use governor_core::key::{DestinationKey, EndpointKey, OrderKey};
 
 use crate::policy::Policy;
 use crate::policy::rules::Group;
@@ -34,6 +34,8 @@ pub struct Names {
     pub groups: BTreeMap<u32, Group>,
     /// Workloads by cgroup id; those that are gone stay while ledgers may.
     pub workloads: HashMap<u64, String>,
+    /// What to say of orders that policies have left behind.
+    pub caveats: HashMap<OrderKey, String>,
 }
 
 impl Names {
@@ -54,7 +56,14 @@ impl Names {
             workloads: &self.workloads,
             groups: &self.groups,
             policies,
+            caveats: &self.caveats,
         }
+    }
+
+    /// Whether this is a destination of a policy that is no more.
+    pub fn unnamed(&self, key: &DestinationKey) -> bool {
+        let group = self.groups.get(&key.group);
+        key.group != 0 && group.is_none_or(|group| group.policy.is_empty())
     }
 
     /// The name of a destination.
@@ -90,6 +99,7 @@ mod tests {
             )]
             .into(),
             workloads: [(42, "/a.service".to_owned())].into(),
+            ..Names::default()
         }
     }
 
@@ -110,7 +120,10 @@ mod tests {
             group: 7,
         };
         assert_eq!(names.destination(&key), "auth");
-        assert_eq!(names.groups[&7].policy, "");
+        assert_eq!(
+            (names.groups[&7].policy.as_str(), names.unnamed(&key)),
+            ("", true)
+        );
     }
 
     #[test]

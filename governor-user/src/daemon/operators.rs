@@ -271,7 +271,7 @@ impl Node {
         Ok(match attached {
             true => scope,
             false => Scope {
-                caveat: DETACHED,
+                caveat: DETACHED.to_owned(),
                 ..scope
             },
         })
@@ -279,7 +279,7 @@ impl Node {
 
     /// Says what was ordered, to everyone. `until`: ns; none where an order was taken back.
     fn ordered(&self, scope: &Scope, message: String, until: Option<u64>, by: By) -> Answer {
-        let caveat = if until.is_some() { scope.caveat } else { "" };
+        let caveat = until.map_or("", |_| &scope.caveat);
         let message = message + caveat;
         let until = until.map(|until| rfc3339(time_of(Nanos(until))));
         self.events.push(Entry {
@@ -363,6 +363,8 @@ impl State {
         let order = change(before)?;
         let rest = (orders::ends(&order) > now()).then_some(order);
         self.governor.set_order(key, rest)?;
+        // It is said with the answer.
+        self.note_caveat(key);
         Ok(order)
     }
 

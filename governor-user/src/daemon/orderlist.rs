@@ -11,7 +11,7 @@ use super::operators::{DETACHED, Declined, EVERYONE, NOTHING, time_of};
 use super::orders::Hold;
 use super::restores::Watches;
 use super::retriesshown::RetriesShown;
-use super::scope::{ANYWHERE, Scope, UNNAMED};
+use super::scope::{ANYWHERE, Scope};
 use crate::kernel::now;
 use crate::status::Names;
 
@@ -97,7 +97,7 @@ fn shown(
     (!nothing).then(|| OrderShown {
         destination: (key.destination != ANYWHERE).then(|| names.destination(&key.destination)),
         workload: (key.workload != 0).then(|| names.workload(key.workload)),
-        caveat: names.unnamed(&key.destination).then(|| UNNAMED.to_owned()),
+        caveat: names.caveats.get(key).cloned(),
         retries,
         shed,
         breaker,
@@ -122,15 +122,15 @@ impl Node {
             }
             let scope = Scope::find(
                 order.destination.as_deref(),
-                None,
+                order.workload.as_deref(),
                 &state.names,
                 &state.in_force,
             );
             let caveat = match attached {
-                true => scope.map_or("", |scope| scope.caveat),
-                false => DETACHED,
+                true => scope.map_or(String::new(), |scope| scope.caveat),
+                false => DETACHED.to_owned(),
             };
-            order.caveat = (!caveat.is_empty()).then(|| caveat.to_owned());
+            order.caveat = Some(caveat).filter(|caveat| !caveat.is_empty());
         }
         OrderList { orders }
     }
@@ -252,6 +252,7 @@ mod tests {
             groups: &[(7, auth)].into(),
             workloads: &HashMap::new(),
             policies: &[],
+            caveats: &HashMap::new(),
         };
         let key = OrderKey {
             workload: 0,

@@ -81,7 +81,7 @@ impl Node {
             Kind::Policy,
             format!("policies reloaded: {description}"),
         ));
-        self.tell_unnamed(&state);
+        self.settle_orders(&mut state);
         // Names that are new have no addresses yet.
         self.resolve.notify_one();
         Ok(())

@@ -246,6 +246,7 @@ mod tests {
             groups: &Default::default(),
             workloads: &[(42, "/a.service".to_owned())].into(),
             policies: &[],
+            caveats: &Default::default(),
         };
         RetriesShown::new(order, watch, &names, at)
     }

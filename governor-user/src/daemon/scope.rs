@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use governor_core::key::{DestinationKey, OrderKey};
 
 use super::inforce::InForce;
+use super::left::Left;
 use super::names::{Names, single};
 use super::operators::Declined;
 use crate::policy::prefix::Prefix;
@@ -30,14 +31,11 @@ pub struct Scope {
     /// In plain words.
     pub words: String,
     /// Added where nothing would come of refusing.
-    pub caveat: &'static str,
+    pub caveat: String,
     /// Orders that stand under the same name, for what is called so no more.
     pub former: Vec<OrderKey>,
 }
 
-/// Added where the destination of an order has no policy any more.
-pub const UNNAMED: &str =
-    "; nothing will be refused, because no policy names that destination any more";
 const NO_EFFECT: &str =
     "; nothing will be refused, because no policy in Enforce mode applies there";
 
@@ -57,28 +55,28 @@ impl Scope {
                     .iter()
                     .any(|p| p.spec.mode == Mode::Enforce),
             ),
-            Some(name) => named(name, names, in_force)?,
+            Some(name) => named(name, workload, names, in_force)?,
         };
         let key = OrderKey {
             workload: workload.map_or(Ok(0), |path| find_workload(path, names))?,
             destination: key,
         };
-        let destination = shown_destination(&key, names);
+        let left = Left::of(&key, names, in_force).map(|left| left.caveat());
         Ok(Self {
-            words: words(&key, names),
-            caveat: if enforced { "" } else { NO_EFFECT },
-            key,
-            destination,
-            former: Vec::new(),
+            caveat: match enforced {
+                true => left.unwrap_or_default(),
+                false => NO_EFFECT.to_owned(),
+            },
+            ..Self::of(key, names)
         })
     }
 
-    /// Of an order whose destination no policy names any more.
-    pub fn unnamed(key: OrderKey, names: &Names) -> Self {
+    /// Of an order that stands.
+    pub fn of(key: OrderKey, names: &Names) -> Self {
         Self {
             destination: shown_destination(&key, names),
             words: words(&key, names),
-            caveat: UNNAMED,
+            caveat: names.caveats.get(&key).cloned().unwrap_or_default(),
             former: Vec::new(),
             key,
         }
@@ -113,6 +111,7 @@ fn find_workload(path: &str, names: &Names) -> Result<u64, Declined> {
 /// A destination that an operator names, and whether a policy enforces there.
 fn named(
     name: &str,
+    workload: Option<&str>,
     names: &Names,
     in_force: &InForce,
 ) -> Result<(DestinationKey, bool), Declined> {
@@ -130,7 +129,7 @@ fn named(
             "destination {name}: no policy names it, and it is no ip:port (`retry-governor status` lists destinations)"
         ))
     })?;
-    let targets = targets(address, in_force);
+    let targets = targets(address, workload, in_force);
     let enforced = |target: &Target| {
         let policy = in_force.effective.get(target.rule as usize);
         target.rule != EXEMPT && policy.is_some_and(|policy| policy.spec.mode == Mode::Enforce)
@@ -155,12 +154,17 @@ fn named(
     Ok((key, concerned.into_iter().any(enforced)))
 }
 
-const fn group_key(group: u32) -> DestinationKey {
+/// A destination of a policy, as the kernel knows it.
+pub const fn group_key(group: u32) -> DestinationKey {
     DestinationKey { group, ..ANYWHERE }
 }
 
-/// What the kernel finds for an ip:port, by class of workloads.
-fn targets(address: SocketAddr, in_force: &InForce) -> BTreeSet<Target> {
+/// What the kernel finds for an ip:port: for this workload, or for any.
+pub fn targets(
+    address: SocketAddr,
+    workload: Option<&str>,
+    in_force: &InForce,
+) -> BTreeSet<Target> {
     let table = &in_force.table;
     let port_class = table
         .port_classes()
@@ -176,7 +180,14 @@ fn targets(address: SocketAddr, in_force: &InForce) -> BTreeSet<Target> {
             .max_by_key(|entry| entry.prefix.len())
             .map(|entry| entry.target)
     };
-    (0..table.classes())
+    let classes = match workload {
+        None => 0..table.classes(),
+        Some(path) => {
+            let class = table.known_class_of(path).unwrap_or(0);
+            class..class + 1
+        }
+    };
+    classes
         .filter_map(|class| find(class).or_else(|| find(0)))
         .collect()
 }
@@ -209,6 +220,7 @@ spec:
         let names = Names {
             groups: in_force.table.groups().clone(),
             workloads: [(42, "/a.service".to_owned())].into(),
+            ..Names::default()
         };
         Scope::find(destination, None, &names, &in_force)
     }
@@ -219,7 +231,7 @@ spec:
         let by_name = find(Some("auth"), policies()).unwrap();
         assert_eq!(find(Some("10.0.0.5:8080"), policies()).unwrap(), by_name);
         assert_eq!(
-            (by_name.words.as_str(), by_name.caveat),
+            (by_name.words.as_str(), by_name.caveat.as_str()),
             ("destination auth", "")
         );
         assert_ne!(by_name.key.destination.group, 0);

@@ -156,8 +156,8 @@ pub fn announce(node: &Node, options: &Options) {
     ));
     node.events
         .push(Entry::now(Kind::Daemon, format!("daemon started: {line}")));
-    let state = node.state();
-    node.tell_unnamed(&state);
+    let mut state = node.state();
+    node.settle_orders(&mut state);
     let interfaces = state.interfaces.as_ref();
     if let Some(line) = interfaces.map(|interfaces| interfaces.describe(&state.governor)) {
         log::say(line);

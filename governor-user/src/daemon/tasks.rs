@@ -48,7 +48,12 @@ pub async fn follow_hosts(node: Arc<Node>) {
         }
         let names = hosts::names(&node.state().in_force.policies);
         let answers = hosts::resolve(names).await;
-        let (changes, applied) = block_in_place(|| node.state().hosts_are(answers));
+        let (changes, applied) = block_in_place(|| {
+            let mut state = node.state();
+            let done = state.hosts_are(answers);
+            node.settle_orders(&mut state);
+            done
+        });
         for line in changes.lines {
             log::warn(&line);
             node.events.push(Entry::now(Kind::Policy, line));
@@ -72,7 +77,7 @@ pub async fn follow_interfaces(node: Arc<Node>, mut changes: Changes) {
     }
 }
 
-/// Forgets what is over, for ever.
+/// Forgets what is over and follows what policies leave behind, for ever.
 pub async fn keep_house(node: Arc<Node>) {
     let mut again = interval(HOUSE_EVERY);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -84,6 +89,7 @@ pub async fn keep_house(node: Arc<Node>) {
         round = round.wrapping_add(1);
         block_in_place(|| {
             node.forget_orders();
+            node.settle_orders(&mut node.state());
             let done = {
                 let mut state = node.state();
                 [state.governor.keep_time(), state.sample()]

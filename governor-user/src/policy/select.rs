@@ -153,13 +153,18 @@ impl Table {
     /// a new class: write its [`Self::entries_of`] to the kernel, then the class
     /// of the workload.
     pub fn class_of(&mut self, cgroup_path: &str) -> Result<u32, CompileError> {
+        if let Some(class) = self.known_class_of(cgroup_path) {
+            return Ok(class);
+        }
+        let class = self.add_class(self.selectors.policies_of(cgroup_path))?;
+        Ok(u32::try_from(class).unwrap_or(0))
+    }
+
+    /// The class of a workload, where a workload like it was seen before.
+    pub fn known_class_of(&self, cgroup_path: &str) -> Option<u32> {
         let named = self.selectors.policies_of(cgroup_path);
         let known = self.classes.iter().position(|class| *class == named);
-        let class = match known {
-            Some(class) => class,
-            None => self.add_class(named)?,
-        };
-        Ok(u32::try_from(class).unwrap_or(0))
+        known.and_then(|class| u32::try_from(class).ok())
     }
 
     /// The entries of one class.

@@ -29,6 +29,8 @@ pub struct Names<'a> {
     pub groups: &'a BTreeMap<u32, Group>,
     /// The policies in force, in file order: the rule is the index.
     pub policies: &'a [Policy],
+    /// What to say of orders that policies have left behind.
+    pub caveats: &'a HashMap<OrderKey, String>,
 }
 
 impl Names<'_> {
@@ -48,12 +50,6 @@ impl Names<'_> {
             // Of a policy that is no more.
             (id, None) => format!("group:{id}"),
         }
-    }
-
-    /// Whether this is a destination of a policy that is no more.
-    pub fn unnamed(&self, key: &DestinationKey) -> bool {
-        let group = self.groups.get(&key.group);
-        key.group != 0 && group.is_none_or(|group| group.policy.is_empty())
     }
 }
 

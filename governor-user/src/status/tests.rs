@@ -72,6 +72,7 @@ pub(super) fn status_since(samples: &Samples, snapshot: &Snapshot) -> Status {
         workloads: &workloads,
         groups: &BTreeMap::new(),
         policies: &[],
+        caveats: &HashMap::new(),
     };
     Status::new(
         snapshot,

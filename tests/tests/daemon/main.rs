@@ -2,6 +2,7 @@
 
 mod clients;
 mod gain;
+mod left;
 mod lifecycle;
 mod orders;
 mod policies;
