@@ -1,7 +1,7 @@
 //! The service stalls for a moment; its callers keep it down.
 
 use super::stalled::Stalled;
-use super::usual::{governed, percent};
+use super::usual::{RETRIES, governed, percent};
 use crate::findings::{Claim, Key};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
@@ -70,6 +70,7 @@ fn play(play: &Play<'_>) -> Found {
 
 fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, after: f64) -> Taken {
     let storm = Stalled {
+        callers: RETRIES,
         capacity: CAPACITY,
         offered: OFFERED,
         stall: STALL,

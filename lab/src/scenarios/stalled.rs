@@ -1,6 +1,6 @@
 //! A storm that several scenarios look at: the service stalls, its callers try again on new connections.
 
-use super::usual::{PORT, RETRIES};
+use super::usual::{PORT, SERVICE};
 use crate::measure::Taken;
 use crate::scenario::Play;
 use crate::stage::{ENDS_WITHIN, Governor};
@@ -8,6 +8,8 @@ use crate::stage::{ENDS_WITHIN, Governor};
 /// The storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Stalled {
+    /// How its callers try, as options of a crowd.
+    pub callers: &'static str,
     /// Requests the service can answer per second.
     pub capacity: f64,
     /// Operations offered per second.
@@ -22,15 +24,16 @@ impl Stalled {
     /// Plays it.
     pub fn play(self, play: &Play<'_>, governor: Governor<'_>, name: &str) -> Taken {
         let Self {
+            callers,
             capacity,
             offered,
             stall,
             length,
         } = self;
         play.stage(governor, name, length, |stage| {
-            let service = stage.service("service", PORT, &format!("--capacity {capacity}"));
+            let service = stage.service(SERVICE.0, PORT, &format!("--capacity {capacity}"));
             stage.begin();
-            let load = format!("--rate {offered} --for {length}s {RETRIES} --connections fresh");
+            let load = format!("--rate {offered} --for {length}s {callers} --connections fresh");
             let crowd = stage.crowd("caller", PORT, &load);
             stage.until(stall.0);
             service.order("stall");
