@@ -43,6 +43,10 @@ pub struct RunArgs {
     /// as they come and go), none (connects only), or names
     #[arg(long, value_name = "auto|none|NAME,...", default_value = "auto")]
     interface: Wanted,
+    /// Where the address of the API server is read from, which is never judged
+    /// unless a policy names it [default: the kubeconfig of this node's kubelet]
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
     /// What becomes of the kernel programs when the daemon ends
     #[arg(long, default_value = "detach")]
     on_exit: OnExit,
@@ -66,6 +70,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         socket: args.socket.clone(),
         group,
         interface: args.interface.clone(),
+        kubeconfig: args.kubeconfig.clone(),
         on_exit: args.on_exit,
         max_series: args.max_series,
     })

@@ -1,15 +1,16 @@
 //! The policies in force, and how they are put in force.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use super::hosts::{Answers, Changes, Hosts};
+use super::exempt::Exemptions;
+use super::hosts::{self, Answers, Changes, Hosts};
+use super::log;
 use super::node::State;
 use super::tree::Tree;
 use super::workloads::{Place, place};
 use crate::errors::{Exit, Failure, Result};
 use crate::policy::Policy;
-use crate::policy::rules::Exempt;
 use crate::policy::schema::{Mode, Source, Spec};
 use crate::policy::select::{CompileError, Table};
 
@@ -28,13 +29,14 @@ pub struct InForce {
     /// Host names that policies mention.
     pub hosts: Hosts,
     /// Who is never judged.
-    exempt: Vec<Exempt>,
+    pub exempt: Exemptions,
 }
 
 impl InForce {
     /// Nothing yet.
-    pub fn none(exempt: Vec<Exempt>) -> Result<Self> {
-        let table = Table::compile(&[], &HashMap::new(), &exempt).map_err(too_much)?;
+    pub fn none(exempt: Exemptions) -> Result<Self> {
+        let places = exempt.places(&HashMap::new());
+        let table = Table::compile(&[], &HashMap::new(), &places).map_err(too_much)?;
         Ok(Self {
             policies: Vec::new(),
             effective: Vec::new(),
@@ -49,17 +51,23 @@ impl InForce {
     pub fn compiled(
         policies: Vec<Policy>,
         addresses: &HashMap<String, Vec<std::net::IpAddr>>,
-        exempt: Vec<Exempt>,
     ) -> Result<Self> {
         let effective = observing(&policies);
-        let table = Table::compile(&effective, addresses, &exempt).map_err(too_much)?;
+        let table = Table::compile(&effective, addresses, &[]).map_err(too_much)?;
         Ok(Self {
             policies,
             effective,
             table,
-            ..Self::none(exempt)?
+            ..Self::none(Exemptions::default())?
         })
     }
+}
+
+/// The host names of these policies and of who is exempt.
+pub fn host_names(policies: &[Policy], exempt: &Exemptions) -> BTreeSet<String> {
+    let mut names = hosts::names(policies);
+    names.extend(exempt.names());
+    names
 }
 
 /// The policies, and below them one that only observes (I8): traffic that
@@ -102,7 +110,8 @@ impl State {
     pub fn put_in_force(&mut self, policies: Vec<Policy>) -> Result<()> {
         let effective = observing(&policies);
         let addresses = self.in_force.hosts.addresses();
-        let table = Table::compile(&effective, &addresses, &self.in_force.exempt);
+        let places = self.in_force.exempt.places(&addresses);
+        let table = Table::compile(&effective, &addresses, &places);
         let mut table = table.map_err(too_much)?;
         let classes = classes(&mut table, &self.cgroups.tree)?;
         self.governor.set_policy(&table, &classes)?;
@@ -114,10 +123,23 @@ impl State {
         Ok(())
     }
 
-    /// Takes up what resolvers said.
-    pub fn hosts_are(&mut self, answers: Answers) -> (Changes, Result<()>) {
+    /// Takes up what resolvers said, and who is exempt.
+    pub fn hosts_are(&mut self, answers: Answers, exempt: Exemptions) -> (Changes, Result<()>) {
         let changes = self.in_force.hosts.update(answers, Instant::now());
-        let applied = match changes.addresses {
+        let others = self.in_force.exempt != exempt;
+        if others {
+            log::say(format_args!(
+                "never judged unless a policy names it: {}",
+                exempt.describe()
+            ));
+            for unread in &exempt.unread {
+                log::warn(format_args!(
+                    "kubeconfig {unread} (calls to that API server are judged as others are)"
+                ));
+            }
+            self.in_force.exempt = exempt;
+        }
+        let applied = match changes.addresses || others {
             true => self.put_in_force(self.in_force.policies.clone()),
             false => Ok(()),
         };

@@ -145,7 +145,7 @@ spec:
             "auth.internal".to_owned(),
             vec!["10.0.0.5".parse().unwrap()],
         )];
-        let mut in_force = InForce::compiled(policies, &HashMap::from(hosts), Vec::new()).unwrap();
+        let mut in_force = InForce::compiled(policies, &HashMap::from(hosts)).unwrap();
         for path in ["/a.service", "/b.service"] {
             in_force.table.class_of(path).unwrap();
         }

@@ -5,11 +5,12 @@
 mod cgroups;
 mod control;
 pub mod eventlog;
-mod exempt;
+pub mod exempt;
 mod gain;
 mod happenings;
 pub mod hosts;
 mod inforce;
+pub mod kubeconfig;
 mod left;
 mod lock;
 mod log;
@@ -80,6 +81,8 @@ pub struct Options {
     pub group: Option<Gid>,
     /// Where requests can be refused.
     pub interface: Wanted,
+    /// Where the API server is known from; none: where kubelets have it.
+    pub kubeconfig: Option<PathBuf>,
     /// What becomes of the programs.
     pub on_exit: OnExit,
     /// Most pairs of destination and workload in the metrics.
@@ -109,7 +112,7 @@ async fn govern(options: &Options) -> Result<()> {
         .map_err(|error| Failure::failed(format!("--listen {}", options.listen), error))?;
     let (control, _file) = socket::listen(&options.socket, options.group)?;
     let root = start::root(options)?;
-    let node = Arc::new(Node::new(root, options.policy_dir.clone(), state));
+    let node = Arc::new(Node::new(root, options, state));
     let changes = Changes::follow().map_err(|error| Failure::failed("interfaces", error))?;
     start::attach(&node).await?;
     claim.started();

@@ -14,7 +14,7 @@ use super::inforce::InForce;
 use super::names::Names;
 use super::restores::Restores;
 use super::series::Series;
-use super::verify;
+use super::{Options, verify};
 use crate::errors::Result;
 use crate::interfaces::Interfaces;
 use crate::kernel::{Attached, Governor, HOOKS, Snapshot};
@@ -26,6 +26,8 @@ pub struct Node {
     pub root: PathBuf,
     /// Where policies are.
     pub policy_dir: PathBuf,
+    /// Where the API server is known from; none: where kubelets have it.
+    pub kubeconfig: Option<PathBuf>,
     /// When it started.
     pub started: Instant,
     /// What happened.
@@ -74,10 +76,11 @@ pub struct State {
 
 impl Node {
     /// A daemon that has loaded its programs.
-    pub fn new(root: PathBuf, policy_dir: PathBuf, state: State) -> Self {
+    pub fn new(root: PathBuf, options: &Options, state: State) -> Self {
         Self {
             root,
-            policy_dir,
+            policy_dir: options.policy_dir.clone(),
+            kubeconfig: options.kubeconfig.clone(),
             started: Instant::now(),
             events: EventLog::default(),
             reloads: Reloads::default(),

@@ -216,7 +216,7 @@ spec:
     }
 
     fn find(destination: Option<&str>, policies: Vec<Policy>) -> Result<Scope, Declined> {
-        let in_force = InForce::compiled(policies, &HashMap::new(), Vec::new()).unwrap();
+        let in_force = InForce::compiled(policies, &HashMap::new()).unwrap();
         let names = Names {
             groups: in_force.table.groups().clone(),
             workloads: [(42, "/a.service".to_owned())].into(),

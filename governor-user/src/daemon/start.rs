@@ -8,9 +8,9 @@ use aya::maps::{MapData, RingBuf};
 
 use super::cgroups::Cgroups;
 use super::eventlog::{Entry, Kind};
-use super::exempt::exemptions;
+use super::exempt::Exemptions;
 use super::hosts;
-use super::inforce::InForce;
+use super::inforce::{InForce, host_names};
 use super::lock::Lock;
 use super::log;
 use super::names::Names;
@@ -103,7 +103,7 @@ pub fn load(options: &Options) -> Result<(State, Claim)> {
         governor,
         attached: None,
         interfaces: Some(interfaces),
-        in_force: InForce::none(exemptions())?,
+        in_force: InForce::none(Exemptions::default())?,
         names: Names::default(),
         restores: Restores::default(),
         samples: Samples::default(),
@@ -117,10 +117,11 @@ pub async fn attach(node: &Node) -> Result<()> {
     let policies = read(&node.policy_dir)?;
     let tree = Tree::followed(&node.root)
         .map_err(|error| Failure::failed(format!("cgroup {}", node.root.display()), error))?;
-    let answers = hosts::resolve(hosts::names(&policies)).await;
+    let exempt = Exemptions::of_this_node(node.kubeconfig.as_deref());
+    let answers = hosts::resolve(host_names(&policies, &exempt)).await;
     let mut state = node.state();
     state.cgroups.tree = tree.clone();
-    let (changes, _) = state.hosts_are(answers);
+    let (changes, _) = state.hosts_are(answers, exempt);
     changes.lines.iter().for_each(log::say);
     // Policy first: a predecessor's policy judges until then, with its classes.
     state.put_in_force(policies)?;

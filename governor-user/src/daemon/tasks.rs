@@ -13,8 +13,10 @@ use tokio::task::block_in_place;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::eventlog::{Entry, Kind};
+use super::exempt::Exemptions;
 use super::happenings::entry;
 use super::hosts;
+use super::inforce::host_names;
 use super::log;
 use super::node::Node;
 use super::quiet::Quiet;
@@ -35,7 +37,7 @@ const OF_ONE: u32 = MAX_ENDPOINTS_OF_ONE as u32;
 /// Events that are taken from the ring before others may run.
 const AT_ONCE: usize = 256;
 
-/// Resolves host names, for ever.
+/// Resolves host names and looks who is exempt, for ever.
 pub async fn follow_hosts(node: Arc<Node>) {
     let mut again = interval(hosts::EVERY);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -46,11 +48,12 @@ pub async fn follow_hosts(node: Arc<Node>) {
             _ = again.tick() => {}
             () = node.resolve.notified() => {}
         }
-        let names = hosts::names(&node.state().in_force.policies);
+        let exempt = block_in_place(|| Exemptions::of_this_node(node.kubeconfig.as_deref()));
+        let names = host_names(&node.state().in_force.policies, &exempt);
         let answers = hosts::resolve(names).await;
         let (changes, applied) = block_in_place(|| {
             let mut state = node.state();
-            let done = state.hosts_are(answers);
+            let done = state.hosts_are(answers, exempt);
             node.settle_orders(&mut state);
             done
         });

@@ -21,7 +21,7 @@ pub mod select;
 mod set;
 pub mod show;
 pub mod units;
-mod yaml;
+pub mod yaml;
 
 #[cfg(test)]
 mod arbitrary;

@@ -1,6 +1,7 @@
 //! The daemon on a node of its own.
 
 mod clients;
+mod exempt;
 mod gain;
 mod left;
 mod lifecycle;

@@ -1,6 +1,7 @@
 //! `retry-governor doctor`: what this machine has and lacks.
 
 mod check;
+mod exempt;
 mod interfaces;
 
 use std::collections::HashMap;
@@ -39,11 +40,14 @@ pub struct DoctorArgs {
     /// As JSON
     #[arg(long)]
     json: bool,
+    /// The kubeconfig that `run` is given, if it is
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
 }
 
 /// Runs it.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
-    let checks = checks();
+    let checks = checks(args.kubeconfig.as_deref());
     let text = match args.json {
         true => {
             let report = serde_json::json!({ "checks": checks });
@@ -64,7 +68,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     })
 }
 
-fn checks() -> Vec<Check> {
+fn checks(kubeconfig: Option<&Path>) -> Vec<Check> {
     let names = program_names();
     let root = cgroup::root();
     let mut checks = vec![
@@ -81,6 +85,7 @@ fn checks() -> Vec<Check> {
         checks.push(others(root, &names));
     }
     checks.extend(interfaces::checks(&names));
+    checks.push(exempt::check(kubeconfig));
     checks
 }
 
