@@ -1,4 +1,4 @@
-//! Packet rules inside a namespace: count what reaches a port, or swallow it, or some of it.
+//! Packet rules inside a namespace: count what reaches a port, or swallow it, or some of it, or refuse it.
 //!
 //! Each guard owns one nft table, so that dropping the guard takes back exactly its rule.
 
@@ -66,6 +66,25 @@ impl<'a> Blackhole<'a> {
     pub fn dig(netns: &'a Netns, port: u16) -> Self {
         let rules = format!(
             "chain hole {{ type filter hook input priority filter; tcp dport {port} {OPENING} drop; }}\n"
+        );
+        Self {
+            _table: Table::create(netns, &rules),
+        }
+    }
+}
+
+/// Answers every segment to a port with a reset while it lives, as the host of a dead process does: connects
+/// are refused, kept connections end when they are used.
+#[derive(Debug)]
+pub struct Refusal<'a> {
+    _table: Table<'a>,
+}
+
+impl<'a> Refusal<'a> {
+    /// Begins to refuse.
+    pub fn of(netns: &'a Netns, port: u16) -> Self {
+        let rules = format!(
+            "chain refusal {{ type filter hook input priority filter; tcp dport {port} reject with tcp reset; }}\n"
         );
         Self {
             _table: Table::create(netns, &rules),

@@ -6,6 +6,7 @@
 
 mod install;
 mod running;
+mod serving;
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 pub use running::{Running, Told};
+pub use serving::{RealServer, Serving};
 
 use crate::must;
 
@@ -50,6 +52,18 @@ pub enum RealClient {
     JavaUrlConnection,
     /// Ruby's `Net::HTTP`, no loop: sends again where it got no answer.
     Ruby,
+    /// grpcio with the retry policy of a service config.
+    GrpcPython,
+    /// @grpc/grpc-js with the same.
+    GrpcNode,
+    /// redis-py with the ten retries of its default.
+    RedisPython,
+    /// ioredis: connects again for ever.
+    Ioredis,
+    /// kafka-python's producer.
+    KafkaPython,
+    /// librdkafka's producer.
+    Librdkafka,
 }
 
 /// What a client is to do.
@@ -144,7 +158,7 @@ impl From<Line> for Ended {
 }
 
 impl RealClient {
-    /// All of them, those that wait longest first.
+    /// All that speak HTTP/1, those that wait longest first.
     pub const ALL: [Self; 15] = [
         Self::Curl,
         Self::Got,
@@ -163,6 +177,16 @@ impl RealClient {
         Self::Ruby,
     ];
 
+    /// Those whose protocol is opaque to the governor, and the server of each.
+    pub const OPAQUE: [(Self, RealServer); 6] = [
+        (Self::GrpcPython, RealServer::Grpc),
+        (Self::GrpcNode, RealServer::Grpc),
+        (Self::RedisPython, RealServer::Redis),
+        (Self::Ioredis, RealServer::Redis),
+        (Self::KafkaPython, RealServer::Kafka),
+        (Self::Librdkafka, RealServer::Kafka),
+    ];
+
     /// One of each language, all of which try a refused connect again.
     pub const OF_EACH_LANGUAGE: [Self; 5] = [
         Self::Curl,
@@ -172,7 +196,7 @@ impl RealClient {
         Self::JavaHttpClient,
     ];
 
-    /// The command line for `work` against a server, `http://HOST:PORT`. It ends with 0 whatever
+    /// The command line for `work` against a server, `http://HOST:PORT`, or `HOST:PORT` of an opaque one. It ends with 0 whatever
     /// became of the operations: each of them is a line of its output.
     #[track_caller]
     pub fn command(self, base: &str, work: &Work) -> Command {
@@ -226,6 +250,12 @@ impl RealClient {
             Self::JavaHttpClient => install::java("HttpClientLoop.java"),
             Self::JavaUrlConnection => install::java("UrlConnection.java"),
             Self::Ruby => install::ruby("net_http.rb"),
+            Self::GrpcPython => install::python("grpc_python.py"),
+            Self::GrpcNode => install::node("grpc_node.mjs"),
+            Self::RedisPython => install::python("redis_python.py"),
+            Self::Ioredis => install::node("ioredis.mjs"),
+            Self::KafkaPython => install::python("kafka_python.py"),
+            Self::Librdkafka => install::python("kafka_librdkafka.py"),
         }
     }
 }

@@ -18,11 +18,11 @@ const INSTALLED: &str = "installed";
 /// Installs both where they are not what the tree names. About 120 MB, half a minute.
 pub fn ensure() -> Result<()> {
     let python = Set::new("python", "requirements.txt");
-    python.ensure("Python clients: requests, httpx, aiohttp, boto3", || {
+    python.ensure("Python clients: requests, httpx, aiohttp, boto3, grpcio, redis-py, Kafka's", || {
         install_python(&python)
     })?;
     let node = Set::new("node", "package-lock.json");
-    node.ensure("Node clients: got, axios, undici, the AWS SDK", || {
+    node.ensure("Node clients: got, axios, undici, the AWS SDK, grpc-js, ioredis", || {
         install_node(&node)
     })
 }

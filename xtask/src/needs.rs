@@ -186,8 +186,13 @@ pub fn tests() -> Vec<Need> {
             Sign::Program("go"),
         ),
         need(
+            "redis-tools",
+            "test server: Redis, which these tools are by another name; no service starts",
+            Sign::Program("redis-check-rdb"),
+        ),
+        need(
             "nftables",
-            "drops SYNs in a test's own network namespace",
+            "drops and refuses SYNs in a test's own network namespace",
             Sign::Program("nft"),
         ),
         need(

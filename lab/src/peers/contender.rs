@@ -1,13 +1,14 @@
 //! Who stands between callers and the service.
 
-use super::proxy::{Proxy, Sidecar};
+use super::proxy::{Proxy, Sidecar, memory};
 use crate::scenario::Play;
 use crate::stage::{Governor, Stage, policy};
 
 /// Where the service listens.
 pub const SERVICE: u16 = 8080;
-/// Where the first sidecar listens; each further one a port higher.
-const SIDECARS: u16 = 9000;
+/// Where the first sidecar listens; each further one a port higher. Below the ports that connects are
+/// made from: while a hundred start, those that run look after the service already.
+const SIDECARS: u16 = 800;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Contender {
         };
         play.stage(governor, self.name(), seconds, |stage| {
             let upstream = upstream(stage);
-            let sidecars = match self {
+            let started: Vec<_> = match self {
                 Self::Proxy(proxy) => workloads
                     .iter()
                     .zip(SIDECARS..)
@@ -75,6 +76,7 @@ impl Contender {
                     .collect(),
                 _ => Vec::new(),
             };
+            let sidecars = started.into_iter().map(|it| it.listens(stage)).collect();
             scene(&Between {
                 stage,
                 upstream,
@@ -93,6 +95,12 @@ impl<S> Between<'_, '_, S> {
         } else {
             SIDECARS + workload
         }
+    }
+
+    /// What the contender has in memory of its own, bytes: all sidecars together, or the daemon.
+    pub fn memory(&self) -> f64 {
+        let sidecars: f64 = self.sidecars.iter().map(Sidecar::memory).sum();
+        sidecars + self.stage.daemon().map_or(0.0, memory)
     }
 
     /// How callers try: as they always did, or once where what is between retries.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use governor_tests::process;
 
 use super::contender::{Between, Contender, SERVICE};
-use super::proxy::{Proxy, Sidecar, memory};
+use super::proxy::{Proxy, Sidecar};
 use crate::findings::{Claim, Table};
 use crate::scenario::{Found, Play, Scenario};
 use crate::stage::Stage;
@@ -117,7 +117,7 @@ fn play(play: &Play<'_>) -> Found {
 }
 
 fn server(stage: &Stage<'_>) -> Sidecar {
-    Sidecar::start(Proxy::Server, stage, "service", SERVICE, SERVICE)
+    Sidecar::start(Proxy::Server, stage, "service", SERVICE, SERVICE).listens(stage)
 }
 
 fn once(between: &Between<'_, '_, Sidecar>) -> Round {
@@ -142,10 +142,6 @@ fn once(between: &Between<'_, '_, Sidecar>) -> Round {
         process::run(wrk, place, LIMIT).expect_success()
     });
     let spent = cpu(between) - before;
-    let memory = match between.sidecars.first() {
-        Some(sidecar) => sidecar.memory(),
-        None => stage.daemon().map_or(0.0, memory),
-    };
     let run = governor_tests::bench::wrk::read(&finished.stdout, spent);
     let run = run.unwrap_or_else(|why| unreachable!("wrk said {why:#}: {}", finished.stdout));
     Round {
@@ -153,7 +149,7 @@ fn once(between: &Between<'_, '_, Sidecar>) -> Round {
         p50: run.p50,
         p99: run.p99,
         cpu: run.cpu,
-        memory,
+        memory: between.memory(),
     }
 }
 

@@ -35,8 +35,8 @@ pub fn find(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How long a proxy may take to listen.
-const LISTENS_WITHIN: Duration = Duration::from_secs(20);
+/// How long a proxy may take to listen: a hundred of them start at once.
+const LISTENS_WITHIN: Duration = Duration::from_secs(120);
 
 /// A kind of proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,12 +125,14 @@ impl Proxy {
 /// A running sidecar. Dropping it ends it.
 #[derive(Debug)]
 pub struct Sidecar {
+    proxy: Proxy,
+    port: u16,
     process: Process,
     _files: Scratch,
 }
 
 impl Sidecar {
-    /// Starts one in a workload's cgroup, and waits until it listens.
+    /// Starts one in a workload's cgroup. It listens later: see [`Sidecar::listens`].
     #[track_caller]
     pub fn start(
         proxy: Proxy,
@@ -183,7 +185,19 @@ impl Sidecar {
                 .arg("-c")
                 .arg(&config),
         };
-        let mut process = stage.within(workload, |place| Process::start(command, place));
+        let process = stage.within(workload, |place| Process::start(command, place));
+        Self {
+            proxy,
+            port,
+            process,
+            _files: files,
+        }
+    }
+
+    /// Waits until it listens.
+    #[track_caller]
+    pub fn listens(mut self, stage: &Stage<'_>) -> Self {
+        let (name, port) = (self.proxy.name(), self.port);
         let deadline = Instant::now() + LISTENS_WITHIN;
         let listens = || {
             stage
@@ -193,22 +207,14 @@ impl Sidecar {
         };
         while !listens() {
             assert!(
-                process.is_running(),
-                "{} ended: {:?}",
-                proxy.name(),
-                process.finish(LISTENS_WITHIN).stderr
+                self.process.is_running(),
+                "{name} ended: {:?}",
+                self.process.finish(LISTENS_WITHIN).stderr
             );
-            assert!(
-                Instant::now() < deadline,
-                "{} does not listen",
-                proxy.name()
-            );
+            assert!(Instant::now() < deadline, "{name} does not listen");
             thread::sleep(Duration::from_millis(50));
         }
-        Self {
-            process,
-            _files: files,
-        }
+        self
     }
 
     /// What it has in memory of its own, bytes.

@@ -3,9 +3,13 @@
 use governor_tests::service::Service;
 
 use super::contender::{Contender, SERVICE};
+use super::proxy::Proxy;
 use crate::findings::{Claim, Table};
-use crate::measure::Taken;
+use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
+use crate::scenarios::herd_of_processes::{
+    CAPACITY, Times, UNWELL, WORKLOADS, amplification, ends_well, scene, workload,
+};
 use crate::scenarios::usual::{BUDGET_ALONE, RETRIES};
 use crate::stage::{ENDS_WITHIN, Stage};
 
@@ -28,8 +32,8 @@ pub const BLIP: Scenario = Scenario {
 /// Many workloads call a service that fails.
 pub const HERD: Scenario = Scenario {
     name: "peers-herd-of-processes",
-    title: "20 workloads with 5 requests a second each, the service fails for good",
-    seconds: |_| 7.0 * 25.0,
+    title: "100 workloads call a dead service once a second, a sidecar for each",
+    seconds: |length| 4.0 * (Times::of(length).length() + 10.0),
     play: herd,
 };
 
@@ -52,7 +56,7 @@ fn overload(play: &Play<'_>) -> Found {
     const LENGTH: f64 = 20.0;
     let end = LENGTH as usize;
     let runs = all(|contender| {
-        contender.play(play, LENGTH, &workloads(1), "", service(1_000), |between| {
+        contender.play(play, LENGTH, &caller(), "", service(1_000), |between| {
             let stage = between.stage;
             stage.begin();
             let callers = between.callers("--retry naive --tries 4 --delay 0ms");
@@ -94,7 +98,7 @@ fn blip(play: &Play<'_>) -> Found {
     let back = back(play.length);
     let length = 20.0 + back;
     let one = |contender: Contender| {
-        contender.play(play, length, &workloads(1), "", service(500), |between| {
+        contender.play(play, length, &caller(), "", service(500), |between| {
             let (stage, service) = (between.stage, &between.upstream);
             stage.begin();
             let callers = between.callers(RETRIES);
@@ -177,53 +181,88 @@ fn blip(play: &Play<'_>) -> Found {
 }
 
 fn herd(play: &Play<'_>) -> Found {
-    const LENGTH: f64 = 20.0;
-    const WORKLOADS: u16 = 20;
+    let times = Times::of(play.length);
+    let names: Vec<_> = (0..WORKLOADS).map(workload).collect();
     let run = |contender: Contender, name: &str, spec: &str| {
-        let names = workloads(WORKLOADS);
-        contender.play(play, LENGTH, &names, spec, service(2_000), |between| {
-            let (stage, service) = (between.stage, &between.upstream);
-            stage.begin();
-            let callers = between.callers("--retry full-jitter --tries 4 --delay 50ms");
-            let load = format!("--rate 5 --for {LENGTH}s --connections pool {callers}");
-            let crowds: Vec<_> = names
-                .iter()
-                .zip(0..)
-                .map(|(name, number)| stage.crowd(name, between.port(number), &load))
-                .collect();
-            stage.until(8.0);
-            service.order("status 503");
-            stage.mark(8.0, LENGTH, "503 only");
-            stage.until(LENGTH);
-            let slots = service.slots();
-            let tries = crowds
-                .into_iter()
-                .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries);
-            Taken::down(name, stage, LENGTH, tries.collect(), slots)
+        let service = |stage: &Stage<'_>| stage.service("service", SERVICE, CAPACITY);
+        contender.play(play, times.length(), &names, spec, service, |between| {
+            let callers = between.callers(RETRIES);
+            let port = |number| between.port(number);
+            let taken = scene(
+                between.stage,
+                name,
+                &between.upstream,
+                port,
+                &callers,
+                times,
+            );
+            (taken, between.memory())
         })
     };
-    let mut runs = all(|contender| run(contender, contender.name(), ""));
-    let alone = run(
-        Contender::Governor,
-        "the governor, budget alone",
-        BUDGET_ALONE,
-    );
-    runs.insert(runs.len() - 1, alone);
-    let load = |taken: &Taken| {
-        let end = LENGTH as usize;
-        taken.load().sum(9, end) / taken.offered().sum(9, end)
+    let one = |contender: Contender| move || run(contender, contender.name(), "");
+    let budget_alone = || {
+        let name = "the governor, budget alone";
+        run(Contender::Governor, name, BUDGET_ALONE)
     };
-    let rows = runs
-        .iter()
-        .map(|taken| vec![taken.name.clone(), format!("{:.2} x", load(taken))]);
+    let proxy = |proxy| one(Contender::Proxy(proxy));
+    // None of them fills the machine, and a hundred Envoys take seconds of it to start: with each other.
+    let nothing = one(Contender::Nothing)();
+    let (envoy, envoy_retries) = beside(proxy(Proxy::Envoy), proxy(Proxy::EnvoyRetries));
+    let (haproxy, nginx) = beside(proxy(Proxy::Haproxy), proxy(Proxy::Nginx));
+    let (alone, governor) = beside(budget_alone, one(Contender::Governor));
+    let played = [
+        nothing,
+        envoy,
+        envoy_retries,
+        haproxy,
+        nginx,
+        alone,
+        governor,
+    ];
+    let (runs, memory): (Vec<_>, Vec<_>) = played.into_iter().unzip();
+    let load = |taken: &Taken| amplification(taken, times);
+    let rows = runs.iter().zip(&memory).map(|(taken, memory)| {
+        vec![
+            taken.name.clone(),
+            format!("{:.2} x", load(taken)),
+            format!("{:.3}", ends_well(taken, times)),
+            match memory {
+                0.0 => "-".to_owned(),
+                bytes => format!("{:.0} MB", bytes / 1e6),
+            },
+        ]
+    });
+    let columns = [
+        "",
+        "requests at the dead service, of first tries",
+        "end well once it is back",
+        "memory",
+    ];
     Found {
-        story: "20 workloads with 5 requests a second each call a service that answers nothing but 503 after 8 s. Callers \
-                try again three times, with full jitter. The governor is played with its defaults, as the others, and \
-                with nothing but its budget: HAProxy takes the service out as a breaker does, and so sends it less than \
-                any budget."
-            .to_owned(),
-        tables: vec![Table::new(&["", "load at the service, of first tries"], rows)],
-        claims: vec![highest("fewest requests at the service per first try", &runs, |taken| -load(taken), 0.0)],
+        story: format!(
+            "The storm of the scenario herd-of-processes: {WORKLOADS} workloads of one client each call a service once a \
+             second. It answers 503 from {} to {} s, and to {UNWELL} % of the requests after that. Callers try again \
+             three times, 50 ms apart, through a sidecar of their workload: {WORKLOADS} processes. The governor is \
+             played with its defaults, as the others, and with nothing but its budget: a proxy that takes the service out \
+             as a breaker does sends it less than any budget.",
+            times.dies,
+            times.back(),
+        ),
+        tables: vec![Table::new(&columns, rows)],
+        claims: vec![
+            highest(
+                "fewest requests at the dead service per first try",
+                &runs,
+                |taken| -load(taken),
+                0.0,
+            ),
+            highest(
+                "operations that end well once it is back",
+                &runs,
+                |taken| ends_well(taken, times),
+                ALIKE,
+            ),
+        ],
         runs: runs.iter().map(Taken::run).collect(),
         ..Found::default()
     }
@@ -239,13 +278,9 @@ fn all(run: impl FnMut(Contender) -> Taken) -> Vec<Taken> {
     Contender::all().into_iter().map(run).collect()
 }
 
-fn workloads(count: u16) -> Vec<String> {
-    match count {
-        1 => vec!["caller".to_owned()],
-        _ => (0..count)
-            .map(|number| format!("caller-{number}"))
-            .collect(),
-    }
+/// The one workload of a storm.
+fn caller() -> [String; 1] {
+    ["caller".to_owned()]
 }
 
 /// Two that do all that the service can do differ by less: chance says who is first.

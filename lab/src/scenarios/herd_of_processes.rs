@@ -1,11 +1,13 @@
 //! A hundred clients, each with a budget of its own that is never spent, against one budget of the host.
 
+use governor_tests::service::Service;
+
 use super::usual::{BUDGET_ALONE, PORT, RETRIES, governed};
 use crate::findings::{Claim, Key, Run, Table};
 use crate::late::Load;
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Length, Play, Scenario};
-use crate::stage::{ENDS_WITHIN, Governor};
+use crate::stage::{ENDS_WITHIN, Governor, Stage};
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -19,7 +21,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 /// Workloads of one client each, in a cgroup of its own.
-const WORKLOADS: usize = 100;
+pub const WORKLOADS: u16 = 100;
 /// Each client calls once a second.
 const OFFERED: f64 = WORKLOADS as f64;
 /// The service answers for so long at first, seconds. The governor tells a retry by what it says: equal
@@ -29,16 +31,18 @@ const WARM: f64 = 40.0;
 const NO_LIMIT: f64 = 3.9;
 const LIMIT: f64 = 1.25;
 /// What of the answers are errors once the service is back, percent.
-const UNWELL: u8 = 10;
+pub const UNWELL: u8 = 10;
+/// What the service can do: more than all that comes.
+pub const CAPACITY: &str = "--capacity 2000";
 /// Of the operations then: retries save nearly all, and nearly none.
 const SAVED: f64 = 0.98;
 const LOST: f64 = 0.93;
 
 /// Seconds.
 #[derive(Clone, Copy)]
-struct Times {
+pub struct Times {
     /// The service answers until then: budgets earn.
-    dies: f64,
+    pub dies: f64,
     /// And is dead for so long.
     dead: f64,
     /// Then it is a little unwell for so long.
@@ -46,7 +50,8 @@ struct Times {
 }
 
 impl Times {
-    fn of(length: Length) -> Self {
+    /// Of a scenario of this length.
+    pub fn of(length: Length) -> Self {
         let (dead, unwell) = length.pick((8.0, 5.0), (20.0, 12.0), (30.0, 20.0));
         Self {
             dies: WARM,
@@ -55,11 +60,13 @@ impl Times {
         }
     }
 
-    fn back(self) -> f64 {
+    /// The service answers again.
+    pub fn back(self) -> f64 {
         self.dies + self.dead
     }
 
-    fn length(self) -> f64 {
+    /// All of it.
+    pub fn length(self) -> f64 {
         self.back() + self.unwell
     }
 }
@@ -88,11 +95,7 @@ fn play(play: &Play<'_>) -> Found {
     }
     let factor = |taken: &Taken| amplification(taken, times);
     let host = runs.len() - 1;
-    let after = |taken: &Taken| {
-        // What began in the first second is judged by what was before.
-        let (from, to) = (times.back() as usize + 1, times.length() as usize);
-        taken.share(from, to)
-    };
+    let after = |taken: &Taken| ends_well(taken, times);
     let mut claims = Vec::new();
     for (number, run) in runs.iter().enumerate() {
         let whose = &run.name;
@@ -182,35 +185,56 @@ fn play(play: &Play<'_>) -> Found {
 }
 
 /// Requests that came to the dead service, relative to operations begun meanwhile.
-fn amplification(taken: &Taken, times: Times) -> f64 {
+pub fn amplification(taken: &Taken, times: Times) -> f64 {
     let (from, to) = (times.dies as usize, times.back() as usize);
     taken.load().sum(from, to) / taken.offered().sum(from, to)
 }
 
+/// Operations that end well once the service is back, of offered.
+pub fn ends_well(taken: &Taken, times: Times) -> f64 {
+    // What began in the first second is judged by what was before.
+    taken.share(times.back() as usize + 1, times.length() as usize)
+}
+
 fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str, budget: &str, times: Times) -> Taken {
-    let length = times.length();
-    play.stage(governor, name, length, |stage| {
-        let service = stage.service("service", PORT, "--capacity 2000");
-        stage.begin();
-        let load = format!(
-            "--rate 1 --for {length}s {RETRIES} \
-             --connections fresh --client-budget {budget}"
-        );
-        let crowds: Vec<Load> = (0..WORKLOADS)
-            .map(|number| stage.crowd(&format!("caller-{number}"), PORT, &load))
-            .collect();
-        stage.until(times.dies);
-        service.order("status 503");
-        stage.until(times.back());
-        service.order(&format!("status 503 {UNWELL}"));
-        stage.mark(times.dies, times.back(), "dead");
-        stage.mark(times.back(), times.back(), &format!("{UNWELL} % errors"));
-        stage.until(length);
-        let slots = service.slots();
-        let tries = crowds
-            .into_iter()
-            .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries)
-            .collect();
-        Taken::down(name, stage, length, tries, slots)
+    play.stage(governor, name, times.length(), |stage| {
+        let service = stage.service("service", PORT, CAPACITY);
+        let callers = format!("{RETRIES} --client-budget {budget}");
+        scene(stage, name, &service, |_| PORT, &callers, times)
     })
+}
+
+/// The storm: the workload of each number calls a port, and tries as `callers` says.
+pub fn scene(
+    stage: &Stage<'_>,
+    name: &str,
+    service: &Service,
+    port: impl Fn(u16) -> u16,
+    callers: &str,
+    times: Times,
+) -> Taken {
+    let length = times.length();
+    stage.begin();
+    let load = format!("--rate 1 --for {length}s {callers} --connections fresh");
+    let crowds: Vec<Load> = (0..WORKLOADS)
+        .map(|number| stage.crowd(&workload(number), port(number), &load))
+        .collect();
+    stage.until(times.dies);
+    service.order("status 503");
+    stage.until(times.back());
+    service.order(&format!("status 503 {UNWELL}"));
+    stage.mark(times.dies, times.back(), "dead");
+    stage.mark(times.back(), times.back(), &format!("{UNWELL} % errors"));
+    stage.until(length);
+    let slots = service.slots();
+    let tries = crowds
+        .into_iter()
+        .flat_map(|crowd| crowd.finish(ENDS_WITHIN).tries)
+        .collect();
+    Taken::down(name, stage, length, tries, slots)
+}
+
+/// The workload of this number.
+pub fn workload(number: u16) -> String {
+    format!("caller-{number}")
 }

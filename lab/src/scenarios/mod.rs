@@ -8,13 +8,14 @@ mod fleet;
 mod governor_chaos;
 mod harmless;
 mod herd;
-mod herd_of_processes;
+pub mod herd_of_processes;
 mod layers;
 mod long_timeouts;
 mod many_nodes;
 mod noisy_neighbour;
 mod not_retryable;
 mod one_layer;
+mod opaque_clients;
 mod overload;
 mod partial;
 mod real_clients;
@@ -44,6 +45,7 @@ pub const ALL: &[Scenario] = &[
     long_timeouts::SCENARIO,
     noisy_neighbour::SCENARIO,
     real_clients::SCENARIO,
+    opaque_clients::SCENARIO,
     harmless::SCENARIO,
     governor_chaos::SCENARIO,
     fleet::SCENARIO,

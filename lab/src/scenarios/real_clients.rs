@@ -1,4 +1,5 @@
-//! Fifteen unmodified clients of the real world, as they are installed, through two troubles of a service.
+//! Fifteen unmodified clients of the real world, as they are installed, through two troubles of a service. Those
+//! whose protocol is not HTTP/1 are in [`super::opaque_clients`].
 
 use std::time::Duration;
 
@@ -176,7 +177,7 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str) -> Seen {
 }
 
 /// An operation as a whole, in the words of our own callers.
-fn operation(told: &Told) -> Try {
+pub fn operation(told: &Told) -> Try {
     let result = match told.ended.end {
         End::Well => Ok(()),
         End::Status(status) => Err(Failure {
@@ -198,7 +199,12 @@ fn failed_after(clock: Clock, told: &[Told]) -> usize {
         (SAYS_503.1 + BACK_WITHIN, HANGS.0),
         (HANGS.1 + BACK_WITHIN, LENGTH),
     ];
-    // One that was under way when a trouble began may have met it.
+    failed_outside(clock, told, &spells)
+}
+
+/// Operations that failed though they are of times, in seconds, when all was well. One that was under way when
+/// a trouble began may have met it.
+pub fn failed_outside(clock: Clock, told: &[Told], spells: &[(f64, f64)]) -> usize {
     let well = |each: &Told| {
         let (began, ended) = (each.began(), each.at);
         spells
@@ -211,7 +217,7 @@ fn failed_after(clock: Clock, told: &[Told]) -> usize {
 }
 
 /// Seconds that the slowest operation took.
-fn slowest(told: &[Told]) -> f64 {
+pub fn slowest(told: &[Told]) -> f64 {
     let took = told.iter().map(|each| each.ended.took.as_secs_f64());
     took.fold(0.0, f64::max)
 }

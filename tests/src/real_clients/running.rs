@@ -35,7 +35,7 @@ pub struct Running {
 }
 
 impl RealClient {
-    /// Starts it on `work` against a server, `http://HOST:PORT`.
+    /// Starts it on `work` against a server, named as for [`RealClient::command`].
     pub fn start(self, base: &str, work: &Work, place: &Place<'_>) -> Running {
         let mut command = self.command(base, work);
         place.settle(&mut command);
