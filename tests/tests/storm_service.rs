@@ -82,6 +82,19 @@ fn connections_are_kept_or_closed_as_the_caller_wants() {
 }
 
 #[test]
+fn requests_of_callers_at_fault_fail_after_their_work_and_those_of_others_do_not() {
+    let lab = Lab::new();
+    let _service = service(&lab, "--capacity 20 --fails broken:100");
+    let broken = crowd(&lab, "--name broken-1 --at-once 5");
+    assert_eq!(broken.count(Outcome::Status), 5);
+    // Five turns in the queue, 50 ms each.
+    let longest = broken.tries.iter().map(|it| it.micros).max();
+    assert!(longest >= Some(200_000), "{longest:?}");
+    let healthy = crowd(&lab, "--name healthy-1 --at-once 5");
+    assert_eq!(healthy.count(Outcome::Ok), 5);
+}
+
+#[test]
 fn slots_are_aligned_and_without_a_gap_until_it_is_asked() {
     let lab = Lab::new();
     let service = service(&lab, "--capacity 1000");

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use governor_tests::service::backend::{Asking, Backend};
 use governor_tests::service::capacity::Capacity;
-use governor_tests::service::front::Front;
+use governor_tests::service::front::{Faulty, Front};
 use governor_tests::service::order;
 use governor_tests::service::queue::Queue;
 use governor_tests::service::told::{self, Counts};
@@ -39,6 +39,9 @@ struct Cli {
     /// How much work makes it warm.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     warm: Duration,
+    /// Answers 503 to this share of the requests of callers whose name begins so, after the work for them.
+    #[arg(long, value_name = "CALLER:PERCENT", conflicts_with = "address")]
+    fails: Option<Faulty>,
     #[command(flatten)]
     asking: Asking,
 }
@@ -67,6 +70,7 @@ async fn run(cli: Cli) -> Result<()> {
         Queue::new(capacity),
         counts,
         Backend::new(cli.asking),
+        cli.fails,
     ));
     let printer = told::print(slots);
     let tasks = LocalSet::new();

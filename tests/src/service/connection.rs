@@ -84,11 +84,12 @@ async fn hear(stream: &mut TcpStream, heard: &mut Vec<u8>) -> io::Result<Option<
     }
 }
 
-/// The request's turn in the queue, then what the layer below says.
+/// The request's turn in the queue, then what the layer below says, but where this caller's requests fail.
 async fn work(request: &Request, front: &Front) -> u16 {
     front.queue.pass().await;
     match &front.backend {
         Some(backend) => backend.ask(request, &front.counts).await,
+        None if front.fails(&request.caller) => 503,
         None => 200,
     }
 }

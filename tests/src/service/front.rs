@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -35,7 +36,33 @@ pub struct Front {
     pub counts: Counts,
     /// The layer below, where there is one.
     pub backend: Option<Backend>,
+    faulty: Option<Faulty>,
     numbered: Cell<usize>,
+}
+
+/// Callers whose requests fail by their own fault, as a bad query does: after the work for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faulty {
+    /// Their names begin so.
+    caller: String,
+    /// So many of their requests.
+    share: Percent,
+}
+
+impl FromStr for Faulty {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.split_once(':');
+        let read = parts.and_then(|(caller, share)| {
+            let share = share.parse().ok().filter(|share| *share <= 100)?;
+            Some(Self {
+                caller: caller.to_owned(),
+                share: Percent(share),
+            })
+        });
+        read.with_context(|| format!("{text}: not CALLER:PERCENT"))
+    }
 }
 
 impl Front {
@@ -45,12 +72,14 @@ impl Front {
         queue: Queue,
         counts: Counts,
         backend: Option<Backend>,
+        faulty: Option<Faulty>,
     ) -> Self {
         Self {
             address,
             queue,
             counts,
             backend,
+            faulty,
             numbered: Cell::new(0),
         }
     }
@@ -60,6 +89,13 @@ impl Front {
         let number = self.numbered.get();
         self.numbered.set(number.wrapping_add(1));
         share.draws(number)
+    }
+
+    /// Whether the next request of this caller fails by its own fault. By chance: drawn in turn, as above, what a
+    /// retry meets would depend on how many came in between.
+    pub fn fails(&self, caller: &str) -> bool {
+        let faulty = self.faulty.as_ref();
+        faulty.is_some_and(|it| caller.starts_with(&it.caller) && fastrand::u8(..100) < it.share.0)
     }
 
     /// Listens, except while it is to refuse.
