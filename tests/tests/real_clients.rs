@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use governor_tests::lab::Lab;
+use governor_tests::nft::Refusal;
 use governor_tests::process::Process;
-use governor_tests::real_clients::{Ended, RealClient, Targets, Work};
+use governor_tests::real_clients::{End, Ended, RealClient, Targets, Work};
 use governor_tests::server::Behaviour;
 use governor_tests::server::faults::{Fault, Plan};
 use governor_tests::server::faulty::FaultyServer;
@@ -103,5 +104,44 @@ fn a_client_that_is_refused_tries_again_until_it_is_answered() {
         process.finish(LIMIT).expect_success();
         assert!(syns.count() >= 2, "no retry was seen");
         assert_eq!(server.counts().answers.count(), 1);
+    });
+}
+
+#[test]
+fn a_client_of_another_protocol_connects_again_until_it_is_answered() {
+    let clients = RealClient::OPAQUE.map(|(client, _)| client);
+    each(&clients, |client| {
+        let lab = Lab::new();
+        let known = RealClient::OPAQUE.into_iter().find(|(it, _)| *it == client);
+        let (_, server) = known.expect("it is one of them");
+        let server = server.start(&lab.place());
+        let syns = lab.count_syns(server.port());
+        let work = Work {
+            operations: 1_000,
+            targets: Targets::Distinct,
+            retries: 2,
+            timeout: Duration::from_secs(1),
+            pause: Duration::from_millis(50),
+        };
+        let address = format!("127.0.0.1:{}", server.port());
+        let running = client.start(&address, &work, &lab.place());
+        while syns.count() == 0 {
+            thread::sleep(Duration::from_millis(20));
+        }
+        // It has all the connections that it wants.
+        thread::sleep(Duration::from_secs(1));
+        let before = syns.count();
+        let refusal = Refusal::of(lab.netns(), server.port());
+        thread::sleep(Duration::from_secs(3));
+        let refused = syns.count() - before;
+        drop(refusal);
+        thread::sleep(Duration::from_secs(4));
+        let told = running.stop();
+        assert!(refused >= 2, "{client:?}: {refused} connects while refused");
+        let last = told.last().map(|it| &it.ended);
+        assert!(
+            last.is_some_and(|it| it.end == End::Well),
+            "{client:?}: {last:?}"
+        );
     });
 }
