@@ -9,7 +9,7 @@ use crate::sweeps::{self, Trial, trial};
 pub const SCENARIO: Scenario = Scenario {
     name: "defaults",
     title: "each default of the policy, tried beside smaller and larger values",
-    seconds: |length| length.pick(10.0, 60.0, 180.0),
+    seconds: |length| length.pick(12.0, 75.0, 225.0),
     play,
 };
 
@@ -47,6 +47,17 @@ fn play(play: &Play<'_>) -> Found {
                 .to_owned(),
             "`circuitBreaker.silence.duration`: 3 s would serve better where one backend of ten lives. It is 2 s since \
              no more than 250 of 500 tries may reach a port in the 5 s after it began to refuse."
+                .to_owned(),
+            "`circuitBreaker.ramp`: 2 s would serve services better that are killed while they are cold, and let a \
+             stalled one come back later. It is 1 s for the many that only stalled; a service that needs long until it \
+             is warm wants 2 to 5 s."
+                .to_owned(),
+            "`concurrency.latencyTolerance`: latency may sway by so much beside a backend that hangs; what sways by more \
+             is taken for a queue, and most of what could succeed is refused. It matters only where answers take more \
+             than a sixteenth of what callers wait: below, the limiter does not call latency high."
+                .to_owned(),
+            "`retry.evidenceWindow`: guesses refuse nothing. Retries that come later are not counted as such, and polls \
+             that come sooner are."
                 .to_owned(),
             "`pushback.maxRetryAfter` of 0 is `honorRetryAfter: false`. `deny.retryAfter` of 0 can not be set: callers \
              then wait as long as they would by themselves. Only callers that read `Retry-After` are in its storms; \

@@ -1,5 +1,8 @@
 //! The circuit breaker.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use governor_tests::sim::Law;
 use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random, World, poisson};
 
@@ -90,7 +93,7 @@ pub const ALL: &[Trial] = &[
         chosen: 1.0,
         values: &[0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0],
         set: |p, seconds| p.ramp = (seconds * 1e3) as u64,
-        scenes: &[&STALL, &COLD_RETURN, &STALLED_NODES],
+        scenes: &[&STALL, &COLD_RETURN, &KILLED, &STALLED_NODES],
     },
 ];
 
@@ -288,3 +291,72 @@ const COLD_RETURN: Scene = Scene::of(
         },
     )],
 );
+
+/// Down for 10 s, then cold, and killed where too many wait: each seed is another such service.
+const KILLED: Scene = Scene::of(
+    |random| {
+        let backend = killed(random.between(3.0, 8.0), random.between(200.0, 500.0));
+        let caller = Caller::retrying(Jitter::Full);
+        alike(1, 800.0, 60).called_by(random, vec![backend], caller)
+    },
+    &[mean(
+        "goodput for 28 s after a restart, warm after 3 to 8 s, killed where 200 to 500 wait, of offered",
+        // All or nothing for each of them.
+        More(0.1),
+        |report| report.all.goodput(30..58),
+    )],
+);
+
+/// Away from 20 to 30 s. Then it takes a while until it is warm, from 20 % of its capacity to all of it, and where
+/// more than `most` wait before it is killed and away for 5 s.
+fn killed(warm_after: f64, most: f64) -> Backend {
+    // Since when it is up, or will be; before it was ever down it is warm.
+    let up = Rc::new(Cell::new(f64::NEG_INFINITY));
+    let waiting = Cell::new((0.0, 0.0));
+    let since = Rc::clone(&up);
+    let backend = Backend::parallel(move |time: f64, _, _| {
+        let warmth = ((time - since.get()) / warm_after).min(1.0);
+        let capacity = 1_000.0 * (0.2 + 0.8 * warmth);
+        let (before, at) = waiting.get();
+        let left = match at < since.get() {
+            true => 0.0,
+            false => f64::max(before - capacity * (time - at), 0.0),
+        };
+        let now = left + 1.0;
+        waiting.set((now, time));
+        if warmth < 1.0 && now > most {
+            since.set(time + 5.0);
+        }
+        now / capacity
+    });
+    backend.that(move |time, _, _| {
+        if (20.0..30.0).contains(&time) {
+            up.set(30.0);
+        }
+        match time < up.get() {
+            true => Mode::Refuse,
+            false => Mode::Serve,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use governor_tests::sim::simulate;
+
+    use super::*;
+
+    /// Goodput after the restart with nothing between callers and service.
+    fn ungoverned(most: f64) -> f64 {
+        let mut random = Random::new(1);
+        let backends = vec![killed(5.0, most)];
+        let world = alike(1, 800.0, 60).patient(&mut random, backends);
+        simulate(&world, Law::None, 1).all.goodput(30..58)
+    }
+
+    #[test]
+    fn a_cold_service_that_nobody_spares_is_killed_again_and_again() {
+        assert!(ungoverned(300.0) < 0.3);
+        assert!(ungoverned(f64::INFINITY) > 0.8);
+    }
+}

@@ -44,7 +44,7 @@ pub const ALL: &[Trial] = &[
         chosen: 50.0,
         values: &[10.0, 25.0, 50.0, 75.0, 90.0, 100.0],
         set: |p, percent| p.reserve_share = (percent * 100.0) as u32,
-        scenes: &[&GREEDY, &NEEDY],
+        scenes: &[&ONE_GREEDY, &GREEDY, &NEEDY],
     },
 ];
 
@@ -148,6 +148,34 @@ const GREEDY: Scene = Scene::of(
 )
 .under(budget_alone);
 
+/// One of eleven workloads is broken from 20 s on, and a third of what the others do fails.
+const ONE_GREEDY: Scene = Scene::of(
+    |random| {
+        let mut world =
+            alike(10, 1.0, 90).retrying(random, vec![failing(20.0, 0.3), failing(20.0, 1.0)]);
+        for workload in &mut world.workloads {
+            workload.backends = vec![0];
+        }
+        world.workloads.push(Workload {
+            node: 0,
+            arrivals: poisson(random, 100.0, 0.0, 90.0),
+            backends: vec![1],
+            caller: Caller::retrying(Jitter::Full),
+        });
+        neighbours(world)
+    },
+    &[mean(
+        "retries of 10 small workloads refused beside a broken one, 30 % of theirs fail, %",
+        Less(10.0),
+        |report| {
+            let small = &report.workloads[..10];
+            let refused = small.iter().map(|series| series.denied_retry_share(30..88));
+            100.0 * refused.sum::<f64>() / 10.0
+        },
+    )],
+)
+.under(budget_alone);
+
 /// One workload has bad luck while others retry now and then.
 const NEEDY: Scene = Scene::of(
     |random| {
@@ -163,7 +191,7 @@ const NEEDY: Scene = Scene::of(
                 workload(poisson(random, 20.0, 0.0, 90.0), 0),
                 workload(poisson(random, 100.0, 0.0, 90.0), 1),
             ],
-            backends: vec![failing(20.0, 0.4), failing(0.0, 0.005)],
+            backends: vec![failing(20.0, 0.4), failing(20.0, 0.005)],
         }
     },
     &[mean(

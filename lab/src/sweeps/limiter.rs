@@ -1,7 +1,9 @@
 //! Adaptive concurrency and pacing.
 
+use std::cell::RefCell;
+
 use governor_tests::sim::Law;
-use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, World, poisson};
+use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random, World, poisson};
 
 use super::scenes::{DEGRADED, OVERLOAD, STALLED_NODES, alike, named, possible};
 use super::trial::Wanted::{Less, More};
@@ -23,7 +25,7 @@ pub const ALL: &[Trial] = &[
         chosen: 2.0,
         values: &[1.2, 1.5, 2.0, 3.0, 5.0, 10.0],
         set: |p, times| p.latency_tolerance = (times * 100.0).round() as u32,
-        scenes: &[&NOISY, &SLOWER, &OVERLOAD, &DEGRADED],
+        scenes: &[&SWAYING, &SWAYING_MORE, &CROWDED, &SLOWER, &OVERLOAD],
     },
     Trial {
         key: "pacing.maxDelay",
@@ -35,30 +37,76 @@ pub const ALL: &[Trial] = &[
     },
 ];
 
-/// One backend of three hangs, the others' latency is 6 or 12 ms by turns.
-const NOISY: Scene = Scene::of(
-    |random| {
-        let healthy = || {
-            Backend::parallel(|time, _, random| {
-                let turn = if time % 3.0 < 1.5 { 0.006 } else { 0.012 };
-                turn * random.between(0.7, 1.3)
-            })
-        };
-        let hangs = healthy().that(|time, _, _| {
-            if time >= 20.0 {
-                Mode::Hang
-            } else {
-                Mode::Serve
-            }
-        });
-        alike(1, 300.0, 80).patient(random, vec![healthy(), healthy(), hangs])
-    },
+/// What the others take sways by less than the tolerance.
+const SWAYING: Scene = Scene::of(
+    |random| swaying(random, 0.17),
     &[mean(
-        "goodput, 1 of 3 backends hangs, latency varies, of what is possible",
+        "goodput, 1 of 3 backends hangs, the others take 100 or 170 ms, of what is possible",
         More(0.05),
         |report| report.all.goodput(25..78) * 1.5,
     )],
 );
+
+/// By more.
+const SWAYING_MORE: Scene = Scene::of(
+    |random| swaying(random, 0.25),
+    &[mean(
+        "goodput, 1 of 3 backends hangs, the others take 100 or 250 ms, of what is possible",
+        More(0.05),
+        |report| report.all.goodput(25..78) * 1.5,
+    )],
+);
+
+/// One backend of three hangs from 20 s on; the others take 100 ms, or for 2 s of 4 so long. Nobody waits in a queue.
+fn swaying(random: &mut Random, slow: f64) -> World {
+    let healthy = || {
+        Backend::parallel(move |time, _, random| {
+            let turn = if time % 4.0 < 2.0 { 0.1 } else { slow };
+            turn * random.between(0.7, 1.3)
+        })
+    };
+    let hangs = healthy().that(|time, _, _| match time >= 20.0 {
+        true => Mode::Hang,
+        false => Mode::Serve,
+    });
+    alike(1, 300.0, 80).patient(random, vec![healthy(), healthy(), hangs])
+}
+
+/// 50 nodes ask for three times what 40 workers can do, who take 200 ms each.
+const CROWDED: Scene = Scene::of(
+    |random| {
+        let backends = vec![workers(40, 0.2)];
+        let mut world = alike(50, 3.0, 80).retrying(random, backends);
+        for workload in &mut world.workloads {
+            let more = poisson(random, 9.0, 20.0, 80.0);
+            workload.arrivals.extend(more);
+            workload.arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        world
+    },
+    &[mean(
+        "goodput of workers that take 200 ms, 3x overload from 50 nodes, of capacity",
+        More(0.03),
+        |report| report.all.goodput_of(25..78, 200.0),
+    )],
+);
+
+/// One queue before so many workers, each of whom takes so long, and works for those who have left, too.
+fn workers(count: usize, takes: f64) -> Backend {
+    let free_at = RefCell::new(vec![0.0_f64; count]);
+    Backend::parallel(move |time, _, random| {
+        let mut free_at = free_at.borrow_mut();
+        let begins = |at: &f64| at.max(time);
+        let first = free_at
+            .iter_mut()
+            .min_by(|a, b| begins(a).total_cmp(&begins(b)));
+        let Some(first) = first else {
+            return f64::INFINITY;
+        };
+        *first = begins(first) + takes * random.between(0.7, 1.3);
+        *first - time
+    })
+}
 
 /// Latency rises tenfold, nothing fails.
 const SLOWER: Scene = Scene::of(
@@ -99,3 +147,28 @@ const WAVE: Scene = Scene::of(
     ],
 )
 .under(Law::Paced);
+
+#[cfg(test)]
+mod tests {
+    use governor_tests::sim::world::Service;
+
+    use super::*;
+
+    #[test]
+    fn who_finds_all_workers_busy_waits_for_the_first() {
+        let mut random = Random::new(1);
+        let Service::Parallel(takes) = workers(2, 0.2).service else {
+            panic!("workers are no queue of one")
+        };
+        let waits: Vec<_> = (0..4).map(|_| takes(1.0, 0, &mut random)).collect();
+        assert!(
+            waits[..2].iter().all(|wait| (0.14..0.26).contains(wait)),
+            "{waits:?}"
+        );
+        assert!(
+            waits[2..].iter().all(|wait| (0.28..0.52).contains(wait)),
+            "{waits:?}"
+        );
+        assert!((0.14..0.26).contains(&takes(9.0, 0, &mut random)));
+    }
+}

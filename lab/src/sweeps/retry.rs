@@ -32,7 +32,7 @@ pub const ALL: &[Trial] = &[
         chosen: 10.0,
         values: &[1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0],
         set: |p, seconds| p.evidence_window = (seconds * 1e3) as u64,
-        scenes: &[&GUESSES, &FALSE_GUESSES],
+        scenes: &[&GUESSES, &LATE_GUESSES, &FALSE_GUESSES, &POLLS],
     },
 ];
 
@@ -168,6 +168,45 @@ const GUESSES: Scene = Scene::of(
         "retries recognised, callers wait 1, 2, 4 s, 1 call in 2 s, %",
         More(5.0),
         |report| 100.0 * report.governors.recall(),
+    )],
+)
+.under(Law::Guessing);
+
+/// Callers retry after 5, 10 and 20 s, at most.
+const LATE_GUESSES: Scene = Scene::of(
+    |random| {
+        let caller = Caller {
+            delay: 5.0,
+            ..Caller::retrying(Jitter::Full)
+        };
+        alike(100, 0.02, 600).called_by(random, vec![failing(0.0, 0.3)], caller)
+    },
+    &[mean(
+        "retries recognised, callers wait up to 5, 10, 20 s, 1 call in 50 s, %",
+        More(5.0),
+        |report| 100.0 * report.governors.recall(),
+    )],
+)
+.under(Law::Guessing);
+
+/// Polls every 15 s, and none is repeated.
+const POLLS: Scene = Scene::of(
+    |random| {
+        let mut world = alike(50, 1.0, 600).patient(random, vec![failing(0.0, 0.1)]);
+        for workload in &mut world.workloads {
+            let begins = random.between(0.0, 15.0);
+            let poll = |number| (begins + 15.0 * f64::from(number), 0);
+            workload.arrivals = (0..39).map(poll).collect();
+        }
+        world
+    },
+    &[mean(
+        "polls suspected, one in 15 s, 10 % fail, %",
+        Less(2.0),
+        |report| {
+            let first: u32 = report.all.first.iter().sum();
+            100.0 * report.governors.guesses[1] as f64 / f64::from(first)
+        },
     )],
 )
 .under(Law::Guessing);
