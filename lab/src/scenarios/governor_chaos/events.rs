@@ -1,7 +1,7 @@
 //! What happens to the governor.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use governor_tests::process::Process;
 use governor_tests::storm::report::Outcome;
@@ -39,22 +39,60 @@ pub enum Events {
 pub struct Policies {
     /// What the storm begins with.
     pub first: String,
-    /// The same rules for the service; other things change.
+    /// A tenth of the budget, and of the reserve: in a storm, less than what was spent before.
     pub other: String,
     /// Refused whole.
     pub broken: String,
 }
 
+/// Percent of the other policy's budget. By its name it is the same policy: what one of another name counts, it counts
+/// from nothing.
+pub const TIGHT: f64 = 1.0;
+
 /// For a service, and for all others.
 pub fn policies(service: (&str, u16)) -> Policies {
     let rest = document("rest", "Enforce", &[], "");
     let named = [service, ("scanned", SCANNED)];
-    let first = format!("{}---\n{rest}", policy(&named, ""));
-    let other = format!("{}---\n{rest}", policy(&named, "deny: {retryAfter: 2s}"));
+    let tight =
+        format!("retryConstraint: {{budget: {{percent: {TIGHT}}}, minRetryRate: {{count: 1}}}}");
+    let both = |spec: &str| format!("{}---\n{rest}", policy(&named, spec));
+    let (first, other) = (both(""), both(&tight));
     Policies {
         broken: first.replacen("mode", "mdoe", 1),
         other,
         first,
+    }
+}
+
+/// A daemon that goes, and the next one: when, in seconds of the scene.
+#[derive(Clone, Copy, Debug)]
+pub struct Restart {
+    /// The old one was told to go, or killed.
+    pub gone: f64,
+    /// The new one was started.
+    pub started: f64,
+    /// It was ready.
+    pub ready: f64,
+}
+
+impl Restart {
+    /// Lets it happen.
+    fn happen(stage: &Stage<'_>, end: impl FnOnce(), started: f64) -> Self {
+        let gone = stage.now();
+        end();
+        stage.until(started);
+        let started = stage.now();
+        stage.restart_daemon();
+        Self {
+            gone,
+            started,
+            ready: stage.now(),
+        }
+    }
+
+    /// Seconds from the start until it was ready.
+    pub fn took(self) -> f64 {
+        self.ready - self.started
     }
 }
 
@@ -63,10 +101,12 @@ pub fn policies(service: (&str, u16)) -> Policies {
 pub struct Met {
     /// In words.
     pub said: Vec<String>,
-    /// Seconds from the start after `kill -9` until the daemon was ready.
-    pub killed: f64,
-    /// When it was started after a stop, seconds of the scene, and how long until it was ready.
-    pub restarted: Option<(f64, f64)>,
+    /// What followed `kill -9`.
+    pub killed: Option<Restart>,
+    /// What followed a stop, which leaves nothing.
+    pub stopped: Option<Restart>,
+    /// When the other policy was written, the broken one, and the first again: seconds of the scene.
+    pub policies: Vec<f64>,
     /// Attempts that were not judged since the ledgers were full.
     pub unjudged: u64,
     /// Operations that a workload lost which began when the maps were full.
@@ -81,12 +121,9 @@ impl Events {
             return met;
         }
         stage.until(times.killed.0);
-        stage.crash_daemon();
-        stage.until(times.killed.1);
-        let start = Instant::now();
-        stage.restart_daemon();
-        met.killed = start.elapsed().as_secs_f64();
-        stage.mark(times.killed.0, times.killed.1 + met.killed, "killed");
+        let killed = Restart::happen(stage, || stage.crash_daemon(), times.killed.1);
+        stage.mark(killed.gone, killed.ready, "killed");
+        met.killed = Some(killed);
         let [other, broken, again] = times.policies;
         for (at, policy) in [
             (other, &policies.other),
@@ -94,6 +131,7 @@ impl Events {
             (again, &policies.first),
         ] {
             stage.until(at);
+            met.policies.push(stage.now());
             stage.set_policy(policy);
         }
         stage.mark(other, again, "policies");
@@ -101,11 +139,9 @@ impl Events {
         fill(stage, times, &mut met);
         stage.until(times.restarted);
         if times.restarted < times.storm.1 {
-            stage.stop_daemon();
-            let start = stage.now();
-            stage.restart_daemon();
-            met.restarted = Some((start, stage.now() - start));
-            stage.mark(times.restarted, stage.now(), "restarted");
+            let stopped = Restart::happen(stage, || stage.stop_daemon(), times.restarted);
+            stage.mark(stopped.gone, stopped.ready, "restarted");
+            met.stopped = Some(stopped);
         }
         met
     }

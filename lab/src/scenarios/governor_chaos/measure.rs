@@ -1,106 +1,129 @@
 //! What a storm with a disturbed governor was, in figures.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use governor_tests::service::Slot;
 use governor_tests::storm::report::{Outcome, Try};
 
 use crate::measure::Taken;
 use crate::stage::Stage;
+use crate::watch::Sample;
 
-use super::events::Met;
+use super::events::{Met, TIGHT};
 use super::{CALLERS, IN_FORCE, LIVE, SERVICE, Times};
 
-/// `budget.percent`, and the reserve: `minRetryRate` for `budget.interval`, which 10 % of the healthy rate do not lessen.
+/// `budget.percent`, and `budget.interval` in seconds.
 const PERCENT: f64 = 10.0;
-const RESERVE: f64 = 100.0;
-const INTERVAL: usize = 10;
-/// A try is longer in its caller's books than at the service: the caller notes its time before it connects, and after
-/// it has closed. What overlaps for less than a slot of the service (50 ms) did not meet there: probes follow each other
-/// within a millisecond.
-const BOOKED: u64 = 50_000;
-/// So long after a breaker has opened what was admitted before has ended: callers wait 1 s.
-const ENDED: f64 = 1.2;
+const INTERVAL: f64 = 10.0;
+/// `minRetryRate` for the interval: the ceiling of the reserve, which is a tenth of the healthy rate and at least
+/// [`FLOOR`].
+const CEILING: f64 = 100.0;
+/// 1 a second.
+const FLOOR: f64 = 10.0;
+/// Load is counted in windows of a second that begin so often.
+const STEP: f64 = 0.1;
 
 /// What was taken down of one run.
 pub struct Storm {
     /// All of it.
     pub taken: Taken,
     /// When things did happen: a governor that is slow to come holds up what follows.
-    times: Times,
-    /// How long the governor was away.
-    pub back: Back,
-    /// What happened to the governor, in words.
-    pub events: Vec<String>,
-    /// See [`Met`].
-    pub unjudged: u64,
-    /// See [`Met`].
-    pub newcomer_lost: usize,
+    pub times: Times,
+    /// What was met.
+    pub met: Met,
+    /// Who each process is.
+    callers: HashMap<u32, &'static str>,
 }
 
-/// Seconds since a start was ordered.
-pub struct Back {
-    /// After `kill -9`: until the daemon was ready. What it had put into the kernel went on.
-    pub killed: f64,
-    /// After a stop. None where nobody stopped it.
-    pub restarted: Option<Restarted>,
-}
-
-/// Seconds since the start of a governor that finds nothing of another.
-pub struct Restarted {
-    /// Until it was ready.
-    pub ready: f64,
-    /// Until something was refused.
-    pub refuses: f64,
+/// A time in which one governor was there and had seen what there was to see.
+struct Life {
+    /// It sees all that begins from here on.
+    sees: u64,
+    /// It is judged from here on.
+    judged: u64,
+    /// It ends.
+    ends: u64,
+    reserve: f64,
 }
 
 impl Storm {
-    /// From what came of it.
+    /// From what came of it: the tries of each of [`CALLERS`], in this order.
     pub fn of(
         name: &str,
         stage: &Stage<'_>,
         times: Times,
-        tries: Vec<Try>,
+        tries: [Vec<Try>; CALLERS.len()],
         slots: Vec<Slot>,
         met: Met,
     ) -> Self {
-        let taken = Taken::down(name, stage, times.end, tries, slots);
-        let restarted = met.restarted.map(|(at, ready)| {
-            let start = taken.clock.at(at);
-            let refused = taken.tries.iter().filter(|each| is_refused(each));
-            let since = refused.filter_map(|each| each.t.checked_sub(start));
-            let refuses = since.min().map_or(f64::NAN, |after| after as f64 / 1e6);
-            Restarted { ready, refuses }
-        });
+        let named = CALLERS.into_iter().zip(&tries);
+        let callers = named.flat_map(|(name, tries)| tries.iter().map(move |it| (it.pid, name)));
         Self {
-            taken,
+            callers: callers.collect(),
+            taken: Taken::down(name, stage, times.end, tries.concat(), slots),
             times,
-            back: Back {
-                killed: met.killed,
-                restarted,
-            },
-            events: met.said,
-            unjudged: met.unjudged,
-            newcomer_lost: met.newcomer_lost,
+            met,
         }
     }
 
-    /// Operations that ended well in the storm until the governor was stopped.
-    pub fn well(&self) -> f64 {
-        let until = self.times.restarted.min(self.times.storm.1);
+    /// Whose try it is.
+    pub fn caller(&self, of: &Try) -> &'static str {
+        self.callers.get(&of.pid).copied().unwrap_or("?")
+    }
+
+    /// The tries of one of the callers.
+    pub fn of_caller<'a>(&'a self, caller: &str) -> impl Iterator<Item = &'a Try> + use<'a> {
+        let is_it = |pid: &u32| self.callers.get(pid) == Some(&caller);
+        let pid = self.callers.keys().copied().find(is_it);
+        self.taken
+            .tries
+            .iter()
+            .filter(move |each| Some(each.pid) == pid)
+    }
+
+    /// When the governor was told to stop.
+    pub fn stopped_at(&self) -> Option<u64> {
+        Some(self.taken.clock.at(self.met.stopped?.gone))
+    }
+
+    /// Seconds from the start after a stop until something was refused; NaN where nobody stopped it.
+    pub fn refuses_after(&self) -> f64 {
+        let Some(stopped) = self.met.stopped else {
+            return f64::NAN;
+        };
+        let start = self.taken.clock.at(stopped.started);
+        let refused = self.taken.tries.iter().filter(|each| is_refused(each));
+        let since = refused.filter_map(|each| each.t.checked_sub(start));
+        since.min().map_or(f64::NAN, |after| after as f64 / 1e6)
+    }
+
+    /// Tries that were refused while no daemon was there, after `kill -9`.
+    pub fn refused_by_nobody(&self) -> usize {
+        let gone = self.met.killed.map(|it| self.span(it.gone, it.ready));
+        let refused = self.taken.tries.iter().filter(|each| is_refused(each));
+        refused
+            .filter(|each| gone.as_ref().is_some_and(|gone| gone.contains(&each.t)))
+            .count()
+    }
+
+    /// Operations that ended well in the storm until the governor was stopped, in this or another run of it.
+    pub fn well(&self, until: f64) -> f64 {
         let goodput = self.taken.goodput();
         goodput.sum(self.times.storm.0 as usize, until as usize)
+    }
+
+    /// When the governor was stopped, or else the storm was over.
+    pub fn undisturbed_until(&self) -> f64 {
+        self.met.stopped.map_or(self.times.storm.1, |it| it.gone)
     }
 
     /// The same from there to the end of the storm, relative to as many seconds at its beginning: a governor that
     /// knows nothing must see a queue before it can do something about it.
     pub fn well_again(&self) -> f64 {
         let goodput = self.taken.goodput();
-        let (begin, stop, end) = (
-            self.times.storm.0 as usize,
-            self.times.restarted as usize,
-            self.times.storm.1 as usize,
-        );
+        let (begin, end) = (self.times.storm.0 as usize, self.times.storm.1 as usize);
+        let stop = self.undisturbed_until() as usize;
         goodput.sum(stop, end) / goodput.sum(begin, begin + end - stop)
     }
 
@@ -126,125 +149,195 @@ impl Storm {
     /// First tries that the governor refused in the storm.
     pub fn refused_in_it(&self) -> f64 {
         let storm = self.span(self.times.storm.0, self.times.storm.1);
-        self.refused_first(|each| storm.contains(&each.t))
+        let tries = self.taken.tries.iter().filter(|each| each.attempt == 1);
+        tries
+            .filter(|each| is_refused(each) && storm.contains(&each.t))
+            .count() as f64
     }
 
-    /// First tries that the governor refused where nothing was wrong.
-    pub fn refused_in_peace(&self) -> f64 {
+    /// First tries that did not end well where nothing was wrong: they were over before the storm, or began when I4 no
+    /// longer allows anything to be refused.
+    pub fn lost_in_peace(&self) -> f64 {
         let storm = self.span(self.times.storm.0, self.times.storm.1 + LIVE);
-        self.refused_first(|each| !storm.contains(&each.t))
+        let tries = self.taken.tries.iter().filter(|each| each.attempt == 1);
+        let in_peace =
+            tries.filter(|each| each.t + each.micros < storm.start || each.t > storm.end);
+        in_peace.filter(|each| each.outcome != Outcome::Ok).count() as f64
     }
 
-    fn refused_first(&self, is_one: impl Fn(&Try) -> bool) -> f64 {
-        let tries = self.taken.tries.iter();
-        let first = tries.filter(|each| each.attempt == 1 && is_refused(each) && is_one(each));
-        first.count() as f64
-    }
-
-    /// The worst second at the service in the storm, from the third one on, relative to what was offered. While
-    /// nobody governs, and until the next one is in force, it is not judged.
+    /// The worst second at the service in the whole scene, relative to first tries offered in it. Left out: from when
+    /// the governor was told to stop until [`IN_FORCE`] after the next one was started.
     pub fn worst_load(&self) -> f64 {
-        let (load, offered) = (self.taken.load(), self.taken.offered());
-        let (from, to) = (self.times.storm.0 as usize + 3, self.times.storm.1 as usize);
-        let gap =
-            self.times.restarted as usize..(self.times.restarted + IN_FORCE).ceil() as usize + 1;
-        let judged = (from..to).filter(|second| !gap.contains(second));
-        let rate = offered.mean(from, to);
-        judged
-            .map(|second| load.0[second] / rate)
+        let clock = self.taken.clock;
+        let (load, offered) = (
+            clock.load(STEP, &self.taken.slots),
+            clock.offered(STEP, &self.taken.tries),
+        );
+        let second = (1.0 / STEP).round() as usize;
+        let gap = self.met.stopped.map(|it| it.gone..it.started + IN_FORCE);
+        let judged = |from: f64| {
+            gap.as_ref()
+                .is_none_or(|gap| from + 1.0 <= gap.start || from >= gap.end)
+        };
+        (0..load.0.len() - second)
+            .filter(|slot| judged(*slot as f64 * STEP))
+            .map(|slot| load.sum(slot, slot + second) / offered.sum(slot, slot + second))
             .fold(0.0, f64::max)
     }
 
-    /// The most tries that were on their way to the service at one moment while every breaker was open.
-    pub fn at_once(&self) -> usize {
-        let mut moves: Vec<(u64, i64)> = Vec::new();
-        for each in self.through() {
-            let there = each.micros.saturating_sub(BOOKED);
-            // One that ends when another begins was before it.
-            moves.extend([(each.t, 1), (each.t + there, -1)]);
-        }
-        moves.sort_unstable();
-        let mut now = 0;
-        let levels = moves.into_iter().map(|(_, by)| {
-            now += by;
-            now
+    /// Samples in which fewer breakers for the service were open than there are callers, from when all were until the
+    /// governor was stopped or the storm over.
+    pub fn not_all_open(&self) -> usize {
+        let until = self.undisturbed_until();
+        let all = |sample: &&Sample| sample.breakers() < CALLERS.len();
+        let samples = self.samples(self.times.storm.0, until);
+        samples.skip_while(all).filter(all).count()
+    }
+
+    /// How often a count of the governor fell, from one sample to the next, until it was stopped.
+    pub fn forgot(&self) -> usize {
+        let until = self.met.stopped.map_or(self.times.end, |it| it.gone);
+        let counts = self.samples(0.0, until).filter_map(|sample| {
+            let service = sample.destination(SERVICE.0)?;
+            let offered = &service["offered"];
+            Some(
+                [
+                    &offered["firstTries"],
+                    &offered["retries"],
+                    &service["successes"],
+                ]
+                .map(|it| it.as_u64().unwrap_or(0)),
+            )
         });
-        levels.max().unwrap_or(0) as usize
+        let counts: Vec<_> = counts.collect();
+        let fell = |pair: &&[[u64; 3]]| pair[0].iter().zip(pair[1]).any(|(was, is)| *was > is);
+        counts.windows(2).filter(fell).count()
     }
 
-    /// They, in words: workload, beginning and end in seconds of the scene.
-    pub fn told(&self) -> String {
-        let start = self.taken.clock.start;
-        let seconds = |t: u64| (t - start) as f64 / 1e6;
-        let mut tries: Vec<_> = self.through().collect();
-        tries.sort_by_key(|each| each.t);
-        let tries = tries.iter().map(|each| {
-            let (from, to) = (seconds(each.t), seconds(each.t + each.micros));
-            format!("{from:.3}-{to:.3} s by {}", each.pid)
-        });
-        tries.collect::<Vec<_>>().join(", ")
+    /// Seconds of the scene in which the status showed the tighter policy, from the first sample to the last.
+    pub fn tight(&self) -> Option<(f64, f64)> {
+        let seconds = |sample: &Sample| (sample.t - self.taken.clock.start) as f64 / 1e6;
+        let mut shown = self
+            .samples(0.0, self.times.end)
+            .filter(|it| percent_of(it) == Some(TIGHT));
+        let first = shown.next()?;
+        Some((seconds(first), seconds(shown.last().unwrap_or(first))))
     }
 
-    /// How many they were.
-    pub fn probes(&self) -> usize {
-        self.through().count()
+    /// How long after it was written the tighter policy was in force, and the first one again; seconds.
+    pub fn reloads(&self) -> [f64; 2] {
+        let written = &self.met.policies;
+        let written = |which: usize| written.get(which).copied().unwrap_or(self.times.end);
+        [(written(0), TIGHT), (written(2), PERCENT)].map(|(since, percent)| {
+            let mut samples = self.samples(since, self.times.end);
+            let in_force = samples.find(|it| percent_of(it) == Some(percent));
+            let t = in_force.map(|it| (it.t - self.taken.clock.at(since)) as f64 / 1e6);
+            t.unwrap_or(f64::NAN)
+        })
     }
 
-    /// Tries that were not refused while every breaker was open.
-    fn through(&self) -> impl Iterator<Item = &Try> {
-        let clock = self.taken.clock;
-        let mut seen = self
-            .taken
-            .samples
-            .iter()
-            .filter(|sample| sample.t > clock.at(self.times.storm.0));
-        let opened = seen.find(|sample| sample.breakers() >= CALLERS.len());
-        // Without that there is nothing to see, and a claim says so.
-        let from = opened.map_or(u64::MAX, |sample| sample.t + (ENDED * 1e6) as u64);
-        let to = clock.at(self.times.restarted.min(self.times.storm.1) - 0.1);
-        self.taken
-            .tries
-            .iter()
-            .filter(move |each| !is_refused(each) && (from..to).contains(&each.t))
+    /// Retries that came through and began in these seconds of the scene.
+    pub fn retries(&self, (from, to): (f64, f64)) -> usize {
+        let span = self.span(from, to);
+        let first = self.first_through(0);
+        let begun = self.through().filter(|each| span.contains(&each.t));
+        begun.filter(|each| !is_first(&first, each)).count()
     }
 
-    /// Retries that reached the service in an interval, relative to what the budget allows: the fullest one before the
-    /// governor was stopped.
+    /// Retries that reached the service in an interval, relative to what the budget allows: the fullest one. A governor
+    /// that was started after a stop is judged from [`IN_FORCE`] on, by what it could see.
     ///
     /// The kernel admits a retry after its caller has begun it, and sees an answer before its caller has read it: how
     /// much, nobody tells. So a retry is counted where all of it lies within the interval, and a success where any of
     /// it does. (An eighth of the budget may be spent in the first milliseconds of each second; counted by when they
     /// began, such retries are often those of the second before: 1.07 x on a machine where all was well.)
     pub fn fullest_window(&self) -> f64 {
-        // Who was refused before anything of an operation came through has not been there: what comes next is its first.
-        let mut first = HashMap::new();
-        for each in self.taken.tries.iter().filter(|each| !is_refused(each)) {
-            let attempt = first.entry((each.pid, each.op)).or_insert(each.attempt);
-            *attempt = each.attempt.min(*attempt);
-        }
-        let windows = INTERVAL..=self.times.restarted as usize;
+        let clock = self.taken.clock;
+        let end = clock.at(self.times.end);
+        let first = Life {
+            sees: clock.start,
+            judged: clock.start,
+            ends: self.stopped_at().unwrap_or(end),
+            // A tenth of what was healthy is more.
+            reserve: CEILING,
+        };
+        let second = self.met.stopped.map(|it| Life {
+            sees: clock.at(it.ready),
+            judged: clock.at(it.started + IN_FORCE),
+            ends: end,
+            reserve: (self.first_tries(it.ready, it.started + IN_FORCE) / 10.0)
+                .clamp(FLOOR, CEILING),
+        });
+        let lives = [first].into_iter().chain(second);
+        lives.map(|life| self.fullest(&life)).fold(0.0, f64::max)
+    }
+
+    /// First tries that began in these seconds of the scene. Until the first failure a governor takes them for healthy.
+    fn first_tries(&self, from: f64, to: f64) -> f64 {
+        let span = self.span(from, to);
+        let first = self.taken.tries.iter().filter(|each| each.attempt == 1);
+        first.filter(|each| span.contains(&each.t)).count() as f64
+    }
+
+    fn fullest(&self, life: &Life) -> f64 {
+        let first = self.first_through(life.sees);
+        let ends = |each: &Try| each.t + each.micros;
+        let interval = (INTERVAL * 1e6) as u64;
+        let windows = (life.judged + 1_000_000..=life.ends).step_by(1_000_000);
         let fill = windows.map(|end| {
-            let window = self.span((end - INTERVAL) as f64, end as f64);
-            let ends = |each: &Try| each.t + each.micros;
+            let start = end - interval;
             let (mut retries, mut successes) = (0, 0);
-            for each in self.taken.tries.iter().filter(|each| !is_refused(each)) {
-                let lies_within = window.start <= each.t && ends(each) < window.end;
-                let touches = each.t < window.end && window.start <= ends(each);
-                let is_first = first.get(&(each.pid, each.op)) == Some(&each.attempt);
-                retries += u32::from(lies_within && !is_first);
+            for each in self.through().filter(|each| each.t >= life.sees) {
+                let lies_within = each.t >= start.max(life.judged) && ends(each) < end;
+                let touches = each.t < end && start <= ends(each);
+                retries += u32::from(lies_within && !is_first(&first, each));
                 successes += u32::from(touches && each.outcome == Outcome::Ok);
             }
-            f64::from(retries) / (f64::from(successes) * PERCENT / 100.0 + RESERVE)
+            f64::from(retries) / (f64::from(successes) * PERCENT / 100.0 + life.reserve)
         });
         fill.fold(0.0, f64::max)
     }
 
-    fn span(&self, from: f64, to: f64) -> std::ops::Range<u64> {
+    /// Tries that were not refused.
+    fn through(&self) -> impl Iterator<Item = &Try> {
+        self.taken.tries.iter().filter(|each| !is_refused(each))
+    }
+
+    /// The first try of each operation that came through since then. Who was refused before anything of an operation
+    /// came through has not been there: what comes next is its first.
+    fn first_through(&self, since: u64) -> HashMap<(u32, u64), u32> {
+        let mut first = HashMap::new();
+        for each in self.through().filter(|each| each.t >= since) {
+            let attempt = first.entry((each.pid, each.op)).or_insert(each.attempt);
+            *attempt = each.attempt.min(*attempt);
+        }
+        first
+    }
+
+    /// What the governor told in these seconds of the scene.
+    fn samples(&self, from: f64, to: f64) -> impl Iterator<Item = &Sample> {
+        let span = self.span(from, to);
+        let samples = self.taken.samples.iter();
+        samples.filter(move |sample| span.contains(&sample.t))
+    }
+
+    /// These seconds of the scene.
+    pub fn span(&self, from: f64, to: f64) -> Range<u64> {
         self.taken.clock.at(from)..self.taken.clock.at(to)
     }
 }
 
+/// Whether it is the first try of its operation that came through.
+fn is_first(first: &HashMap<(u32, u64), u32>, each: &Try) -> bool {
+    first.get(&(each.pid, each.op)) == Some(&each.attempt)
+}
+
+/// `budget.percent` of the service, as a sample shows it.
+fn percent_of(sample: &Sample) -> Option<f64> {
+    sample.destination(SERVICE.0)?["budget"]["percent"].as_f64()
+}
+
 /// Nothing but the governor refuses in these storms: the service always listens.
-fn is_refused(each: &Try) -> bool {
+pub fn is_refused(each: &Try) -> bool {
     each.denied || each.outcome == Outcome::Refused
 }
