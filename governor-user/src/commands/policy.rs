@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use super::output::print;
 use crate::client::{Client, Socket, block_on};
 use crate::errors::Result;
+use crate::policy::notes::notes;
 use crate::policy::{Policy, default, load, show};
 
 /// Check, show or start policies
@@ -49,7 +50,11 @@ pub fn run(args: &PolicyArgs) -> Result<()> {
         PolicyCommand::Check { files } => {
             let policies = load::files(files)?;
             let names: Vec<_> = policies.iter().map(|policy| policy.name.as_str()).collect();
-            print(&format!("ok: {}\n", names.join(", ")))
+            let notes: String = notes(&policies)
+                .iter()
+                .map(|note| format!("note: {note}\n"))
+                .collect();
+            print(&format!("{notes}ok: {}\n", names.join(", ")))
         }
         PolicyCommand::Show {
             files,

@@ -219,17 +219,20 @@ async fn check_policy(Text(text): Text) -> Response {
     struct Checked {
         valid: bool,
         policies: Vec<String>,
+        notes: Vec<String>,
         errors: Vec<String>,
     }
     let checked = match policy::parse(&text, "request") {
         Ok(policies) => Checked {
             valid: true,
+            notes: policy::notes::notes(&policies),
             policies: policies.into_iter().map(|policy| policy.name).collect(),
             errors: Vec::new(),
         },
         Err(errors) => Checked {
             valid: false,
             policies: Vec::new(),
+            notes: Vec::new(),
             errors: errors.iter().map(ToString::to_string).collect(),
         },
     };

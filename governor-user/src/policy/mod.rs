@@ -13,6 +13,7 @@ pub mod error;
 mod globs;
 mod kinds;
 pub mod load;
+pub mod notes;
 pub mod prefix;
 mod reader;
 pub mod rules;
