@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use governor_tests::nft::{PortCounter, Refusal};
 use governor_tests::real_clients::{End, RealClient, RealServer, Running, Targets, Told, Work};
+use governor_tests::service::Slot;
+use governor_tests::storm::report::monotonic_micros;
 
 use super::real_clients::{failed_outside, operation, slowest};
-use crate::findings::{Claim, Key, Table};
+use crate::findings::{Claim, Key, Run, Table};
 use crate::measure::{Taken, beside};
 use crate::scenario::{Found, Play, Scenario};
 use crate::stage::{Governor, policy};
@@ -30,6 +32,9 @@ const BACK_WITHIN: f64 = 9.5;
 /// Operations of each client that must end well once all is well again: it works on.
 const AT_LEAST: usize = 20;
 
+/// Seconds between two counts of connects.
+const COUNTED_EVERY: f64 = 0.5;
+
 /// What each of them does, all the time.
 const WORK: Work = Work {
     operations: 100_000,
@@ -43,7 +48,6 @@ const WORK: Work = Work {
 struct Seen {
     taken: Taken,
     clients: Vec<Client>,
-    servers: Vec<Server>,
 }
 
 struct Client {
@@ -52,18 +56,22 @@ struct Client {
     told: Vec<Told>,
 }
 
-struct Server {
-    which: RealServer,
-    /// SYNs that reached its port while it refused.
-    syns: u64,
-    /// Of them, from [`NOTICED`] on.
-    late: u64,
-}
-
 impl Seen {
-    /// Connects that reach servers that are known to refuse.
-    fn late(&self) -> u64 {
-        self.servers.iter().map(|server| server.late).sum()
+    /// Connects that reached a server from one second to before another.
+    fn connects(&self, server: RealServer, (from, to): (f64, f64)) -> u64 {
+        let span = self.taken.clock.at(from)..self.taken.clock.at(to);
+        let slots = self.taken.slots.iter().filter(|it| span.contains(&it.t));
+        slots
+            .filter_map(|slot| slot.arrived.get(&format!("{server:?}")))
+            .sum()
+    }
+
+    /// Connects that reached servers that are known to refuse.
+    fn in_vain(&self) -> u64 {
+        let servers = RealServer::ALL.into_iter();
+        servers
+            .map(|server| self.connects(server, (REFUSE.0 + NOTICED, REFUSE.1)))
+            .sum()
     }
 
     /// Operations that ended within this time.
@@ -73,6 +81,18 @@ impl Seen {
             let told = client.told.iter();
             told.filter(|each| span.contains(&each.at)).collect()
         }
+    }
+
+    /// Why attempts were denied at each server.
+    fn reasons(&self) -> Vec<String> {
+        let last = self.taken.samples.last();
+        let reasons = last.into_iter().flat_map(|sample| {
+            let names = sample
+                .destinations()
+                .filter_map(|it| it["destination"].as_str());
+            names.map(|name| sample.reasons(name))
+        });
+        reasons.filter(|it| !it.is_empty()).collect()
     }
 
     /// Attempts denied until this second.
@@ -111,7 +131,15 @@ fn play(play: &Play<'_>) -> Found {
     let waits = with.clients.iter().zip(&without.clients);
     let waits = waits.map(|(with, without)| slowest(&with.told) - slowest(&without.told));
     let connects = format!("connects that reach it while it refuses (from {NOTICED} s on)");
-    let told = |server: &Server| format!("{} ({})", server.syns, server.late);
+    let told = |seen: &Seen, server| {
+        let known = seen.connects(server, (REFUSE.0 + NOTICED, REFUSE.1));
+        format!("{} ({known})", seen.connects(server, REFUSE))
+    };
+    // Nobody says what these servers can do.
+    let run = |seen: &Seen| Run {
+        capacity: Vec::new(),
+        ..seen.taken.run()
+    };
     Found {
         story: format!(
             "Six clients, each a workload of its own, ask their server for one thing after the other, 100 ms apart: of \
@@ -127,12 +155,14 @@ fn play(play: &Play<'_>) -> Found {
                     "connects that reach the servers while they refuse, from {NOTICED} s on, with the governor \
                      compared with without"
                 ),
-                with.late() as f64 / without.late() as f64,
+                with.in_vain() as f64 / without.in_vain() as f64,
                 0.4,
                 "x",
             ),
             Claim::at_most(
-                format!("with: operations that fail before the trouble, or begin more than {BACK_WITHIN} s after it"),
+                format!(
+                    "with: operations that fail before the trouble, or begin more than {BACK_WITHIN} s after it"
+                ),
                 late as f64,
                 0.0,
                 "",
@@ -143,7 +173,12 @@ fn play(play: &Play<'_>) -> Found {
                 AT_LEAST as f64,
                 "",
             ),
-            Claim::at_most("with: denied before the trouble", with.denied(REFUSE.0), 0.0, "attempts"),
+            Claim::at_most(
+                "with: denied before the trouble",
+                with.denied(REFUSE.0),
+                0.0,
+                "attempts",
+            ),
             Claim::at_most(
                 format!("with: denied from {BACK_WITHIN} s after it on"),
                 with.denied(LENGTH) - with.denied(well_again),
@@ -160,11 +195,11 @@ fn play(play: &Play<'_>) -> Found {
         tables: vec![
             Table::new(
                 &[connects.as_str(), "without", "with"],
-                without.servers.iter().zip(&with.servers).map(|(without, with)| {
+                RealServer::ALL.map(|server| {
                     vec![
-                        format!("{:?}", with.which),
-                        told(without),
-                        told(with),
+                        format!("{server:?}"),
+                        told(&without, server),
+                        told(&with, server),
                     ]
                 }),
             ),
@@ -182,15 +217,15 @@ fn play(play: &Play<'_>) -> Found {
         ],
         key: Some(Key {
             what: format!("connects that reach servers that have refused for {NOTICED} s"),
-            without: without.late().to_string(),
-            with: with.late().to_string(),
+            without: without.in_vain().to_string(),
+            with: with.in_vain().to_string(),
         }),
-        runs: vec![without.taken.run(), with.taken.run()],
-        notes: vec![
-            "Load and capacity are not in the chart: these servers do not tell what they receive. Nothing names an \
-             operation here and no retry is known for one: what refuses is the breaker, on connects."
-                .to_owned(),
-        ],
+        runs: vec![run(&without), run(&with)],
+        notes: vec![format!(
+            "Load in the chart is connects that reach the servers; what is sent on kept ones nobody tells. Nothing \
+                 names an operation here and no retry is known for one. Denied, by reason: {}.",
+            with.reasons().join("; ")
+        )],
         ..Found::default()
     }
 }
@@ -243,17 +278,31 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str) -> Seen {
             stage.within(&workload, |place| client.start(&address, &WORK, place))
         };
         let running: Vec<Running> = RealClient::OPAQUE.into_iter().map(start).collect();
-        stage.begin();
-        stage.until(REFUSE.0);
         let counters = ports.map(|port| PortCounter::start(netns, port));
+        let count = || {
+            (
+                monotonic_micros(),
+                counters.each_ref().map(PortCounter::count),
+            )
+        };
+        stage.begin();
+        let mut slots = Vec::new();
+        let mut last = count();
+        let mut until = |second: f64| {
+            while stage.now() < second {
+                stage.until((stage.now() + COUNTED_EVERY).min(second));
+                let now = count();
+                slots.push(slot(last, now));
+                last = now;
+            }
+        };
+        until(REFUSE.0);
         let refusals = ports.map(|port| Refusal::of(netns, port));
-        stage.until(REFUSE.0 + NOTICED);
-        let early = counters.each_ref().map(PortCounter::count);
-        stage.until(REFUSE.1);
+        until(REFUSE.0 + NOTICED);
+        until(REFUSE.1);
         drop(refusals);
-        let whole = counters.map(|counter| counter.count());
+        until(LENGTH);
         stage.mark(REFUSE.0, REFUSE.1, "refused");
-        stage.until(LENGTH);
         let told = running.into_iter().map(Running::stop);
         let clients: Vec<_> = RealClient::OPAQUE
             .into_iter()
@@ -267,20 +316,19 @@ fn storm(play: &Play<'_>, governor: Governor<'_>, name: &str) -> Seen {
         let tries = clients
             .iter()
             .flat_map(|client| client.told.iter().map(operation));
-        let taken = Taken::down(name, stage, LENGTH, tries.collect(), Vec::new());
-        let servers = RealServer::ALL
-            .into_iter()
-            .zip(whole.into_iter().zip(early));
-        Seen {
-            taken,
-            clients,
-            servers: servers
-                .map(|(which, (syns, early))| Server {
-                    which,
-                    syns,
-                    late: syns - early,
-                })
-                .collect(),
-        }
+        let taken = Taken::down(name, stage, LENGTH, tries.collect(), slots);
+        Seen { taken, clients }
     })
+}
+
+/// Connects between two counts: of each server.
+fn slot((from, before): (u64, [u64; 3]), (_, now): (u64, [u64; 3])) -> Slot {
+    let counts = RealServer::ALL.into_iter().zip(now.into_iter().zip(before));
+    Slot {
+        t: from,
+        arrived: counts
+            .map(|(server, (now, before))| (format!("{server:?}"), now - before))
+            .collect(),
+        ..Slot::default()
+    }
 }
