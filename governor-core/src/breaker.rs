@@ -283,6 +283,12 @@ impl<C: Cell> Breaker<C> {
         }
     }
 
+    /// Whether it lets everything pass, and will until something fails: no ramp is on.
+    #[inline(always)]
+    pub fn is_whole(&self, p: &Params, now: Millis) -> bool {
+        now.quiet_for(Millis(self.closed.load()), Millis(p.ramp))
+    }
+
     /// How long a probe may take: `probeTimeout`, or twice what healthy
     /// attempts take, whichever is longer.
     #[inline(always)]
@@ -367,6 +373,16 @@ impl<C: Cell> Breaker<C> {
             }
             _ => Move::None,
         }
+    }
+
+    /// Attempts succeeded, the last one then. They say nothing of failures since.
+    #[inline(always)]
+    pub fn succeeded_before(&self, last: Millis, number: u32, longest: u64) {
+        self.last_success.raise(last.0);
+        let peak = self.peak_latency.load();
+        let faded = peak - peak / 1024 * number as u64;
+        self.peak_latency
+            .keep(if longest > faded { longest } else { faded });
     }
 
     /// What succeeded before were connects only, where answers are what counts.

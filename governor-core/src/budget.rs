@@ -91,8 +91,14 @@ impl<C: Cell> Budget<C> {
     /// Notes a first try, and the rate of first tries while nothing fails.
     #[inline(always)]
     pub fn first_try(&self, p: &Params, now: Nanos) {
+        self.first_tries(p, now, 1);
+    }
+
+    /// The same of several.
+    #[inline(always)]
+    pub fn first_tries(&self, p: &Params, now: Nanos, number: u32) {
         let epoch = p.budget_epoch(now);
-        let Some(count) = self.first_tries.reserve(epoch, Cap::ANY) else {
+        let Some(count) = self.first_tries.add(epoch, number) else {
             return;
         };
         // Ten epochs in milliseconds.
@@ -108,9 +114,15 @@ impl<C: Cell> Budget<C> {
     /// Notes a success: it earns, for its workload and for all.
     #[inline(always)]
     pub fn success(&self, share: &Share<C>, p: &Params, now: Nanos) {
+        self.successes(share, p, now, 1);
+    }
+
+    /// The same of several.
+    #[inline(always)]
+    pub fn successes(&self, share: &Share<C>, p: &Params, now: Nanos, number: u32) {
         let epoch = p.budget_epoch(now);
-        share.successes.add(epoch, 1);
-        self.successes.add(epoch, 1);
+        share.successes.add(epoch, number);
+        self.successes.add(epoch, number);
     }
 
     /// Notes a failure.

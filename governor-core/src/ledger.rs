@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::breaker::Breaker;
 use crate::budget::{Budget, Share};
+use crate::calm::Batch;
 use crate::cell::Cell;
 use crate::chain::{Chain, Learned};
 use crate::evidence::{Claims, History, ThreadHistory};
@@ -211,6 +212,14 @@ impl<C: Cell> WorkloadLedger<C> {
         }
     }
 
+    /// Adds several to a [`count`].
+    #[inline(always)]
+    pub fn bump_by(&self, which: usize, number: u32) {
+        if let Some(cell) = self.counts.get(C::opaque(which)) {
+            cell.add(number as u64);
+        }
+    }
+
     /// An operation is tried for the `number`th time.
     #[inline(always)]
     pub fn tried(&self, number: u32) {
@@ -265,10 +274,29 @@ impl<C: Cell> DestinationLedger<C> {
     #[inline(always)]
     pub fn observe(&self, micros: u64) {
         let (octave, quarter) = crate::limiter::bucket(micros);
-        if let Some(cell) = self.latency.get(C::opaque(octave * 4 + quarter as usize)) {
-            cell.add(1);
-        }
+        self.count(1, octave * 4 + quarter as usize);
         self.latency_sum.add(micros);
+    }
+
+    #[inline(always)]
+    fn count(&self, number: u64, bucket: usize) {
+        if let Some(cell) = self.latency.get(C::opaque(bucket)) {
+            cell.add(number);
+        }
+    }
+
+    /// Notes the latencies of successes that are settled together.
+    #[inline(always)]
+    pub fn observe_all(&self, batch: &Batch) {
+        let mut lane = 0;
+        while lane < Batch::LANES {
+            let (number, bucket) = batch.lane(lane);
+            if number > 0 {
+                self.count(number, bucket);
+            }
+            lane += 1;
+        }
+        self.latency_sum.add(batch.sum);
     }
 }
 

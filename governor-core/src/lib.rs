@@ -24,6 +24,7 @@
 //! | [`mod@judge`], [`mod@settle`] | the order in which an attempt is judged, and what its outcome does |
 //! | [`verdict`] | what the law says, and how attempts end |
 //! | [`refusal`] | what a refused caller is told |
+//! | [`calm`] | exchanges that say nothing new, settled together |
 //! | [`carried`] | the first request on a connection, which its connect has paid for |
 //! | [`trace`] | one step of the law as bytes, for the parity of kernel and host |
 //! | [`ledger`], [`params`], [`key`], [`record`], [`event`] | the layouts shared with the kernel |
@@ -33,6 +34,7 @@
 
 pub mod breaker;
 pub mod budget;
+pub mod calm;
 pub mod carried;
 pub mod cell;
 pub mod chain;

@@ -239,13 +239,19 @@ impl<C: Cell> Limiter<C> {
     /// Counts a success and its latency in microseconds.
     #[inline(always)]
     pub fn success(&self, micros: u64) {
-        self.now.add(1);
         let (octave, quarter) = bucket(micros);
+        self.successes(1, octave, quarter);
+    }
+
+    /// Counts successes whose latency is in one [`bucket`]: [`crate::calm::MOST`] at most.
+    #[inline(always)]
+    pub fn successes(&self, number: u64, octave: usize, quarter: u32) {
+        self.now.add(number);
         if let Some(cell) = self.latency.get(C::opaque(octave)) {
             let shift = quarter * 16;
             // A full count stays full: its neighbour must not be touched.
-            if cell.load() >> shift & 0xffff < 0xfff0 {
-                cell.add(1 << shift);
+            if cell.load() >> shift & 0xffff < 0xff00 {
+                cell.add(number << shift);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::calm::Calm;
 use crate::chain::Link;
 use crate::http::{AnswerScan, RequestScan, clear};
 use crate::key::EndpointKey;
@@ -56,6 +57,10 @@ pub mod flag {
     /// The executor has answered what is refused: the server was reset. Until
     /// then the server's packets are still what the caller waits for.
     pub const REPLIED: u32 = 1 << 21;
+    /// What is outstanding came without a pause, for what was answered before it.
+    pub const STEADY: u32 = 1 << 22;
+    /// A stretch of calm is on: [`crate::calm`].
+    pub const CALM: u32 = 1 << 23;
 }
 
 /// The TCP window of what an executor sends to a caller in the server's name:
@@ -194,6 +199,13 @@ impl Record {
                 lease: self.probe_lease,
             })
         }
+    }
+
+    /// What is known of its stretch of calm: it lies where an answer is scanned, which a
+    /// calm one is not, and is its own from the end of one exchange to the next one.
+    #[inline(always)]
+    pub fn calm(&mut self) -> &mut Calm {
+        bytemuck::cast_mut(&mut self.answer)
     }
 
     /// Whether a flag is set.

@@ -4,6 +4,7 @@
 //! would have denied is counted apart (I9).
 
 use crate::breaker::{Level, Met, Move, Probed};
+use crate::calm::Batch;
 use crate::cell::Cell;
 use crate::judge::Ledgers;
 use crate::ledger::{EndpointLedger, WorkloadLedger, count};
@@ -122,6 +123,60 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         Move::None => {}
     }
     Settled { moved }
+}
+
+/// Settles exchanges of a connection that were calm ([`crate::calm`]): first tries,
+/// admitted, all successes. `entered`: since when the connection is in flight.
+#[inline(always)]
+pub fn settle_calm<C: Cell>(
+    p: &Params,
+    batch: &Batch,
+    now: Nanos,
+    entered: Nanos,
+    l: &Ledgers<'_, C>,
+) {
+    if entered.0 != 0 {
+        l.workload.limiter.leave(now, entered);
+    }
+    if batch.requests != 0 {
+        l.workload
+            .bump_by(count::REQUEST_OFFERED_FIRST, batch.began);
+        l.workload.bump_by(count::REQUEST_FIRST, batch.began);
+        if !batch.is_stale(now) {
+            l.destination.budget.first_tries(p, now, batch.began);
+        }
+    }
+    if batch.number == 0 {
+        return;
+    }
+    l.workload
+        .bump_by(count::EXCHANGE + Outcome::Success as usize, batch.number);
+    l.destination.observe_all(batch);
+    if batch.is_stale(now) {
+        return;
+    }
+    l.endpoint.touched.keep(now.stamp().0);
+    l.workload.touched.keep(now.stamp().0);
+    l.destination.touched.keep(now.stamp().0);
+    l.endpoint
+        .breaker
+        .succeeded_before(batch.last.stamp(), batch.number, batch.longest());
+    let mut lane = 0;
+    while lane < Batch::LANES {
+        let (number, bucket) = batch.lane(lane);
+        if number > 0 {
+            let (octave, quarter) = (bucket / 4, bucket as u32 & 3);
+            l.workload.limiter.successes(number, octave, quarter);
+        }
+        lane += 1;
+    }
+    l.destination
+        .budget
+        .successes(&l.workload.share, p, now, batch.number);
+    if p.failure_share != 0 {
+        l.endpoint.successes.add(p.breaker_epoch(now), batch.number);
+    }
+    l.workload.limiter.tick(p, now);
 }
 
 /// Answers are given here, or ought to be: what succeeded before were connects

@@ -4,6 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::breaker::Level;
+use crate::calm::Batch;
 use crate::carried::{Paid, Unjudged, carried, passed};
 use crate::cell::Cell;
 use crate::evidence::Evidence;
@@ -11,7 +12,7 @@ use crate::judge::{Attempt, Ledgers, Orders, attempt};
 use crate::order::Order;
 use crate::params::Params;
 use crate::rules::Repeat;
-use crate::settle::{Audited, Ending, settle};
+use crate::settle::{Audited, Ending, settle, settle_calm};
 use crate::units::{Millis, Nanos};
 use crate::verdict::{Outcome, Ticket};
 
@@ -31,6 +32,8 @@ pub mod what {
     pub const CARRIED: u32 = 5;
     /// A request that is not judged.
     pub const PASSED: u32 = 6;
+    /// Exchanges that are settled together.
+    pub const CALM: u32 = 7;
 }
 
 /// An attempt or an ending.
@@ -89,6 +92,8 @@ pub enum Kind {
     Request,
     /// An ending: [`end`].
     Ending,
+    /// Endings that are settled together: [`end_calm`].
+    Calm,
     /// Nothing.
     Nothing,
 }
@@ -101,6 +106,7 @@ impl Step {
             what::CONNECT | what::REQUEST => Kind::Attempt,
             what::CARRIED | what::PASSED => Kind::Request,
             what::CONNECT_ENDED | what::EXCHANGE_ENDED => Kind::Ending,
+            what::CALM => Kind::Calm,
             _ => Kind::Nothing,
         }
     }
@@ -112,6 +118,7 @@ pub fn run<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>, node: Option<&O
         Kind::Attempt => begin(step, p, l, node),
         Kind::Request => join(step, p, l, node),
         Kind::Ending => end(step, p, l),
+        Kind::Calm => end_calm(step, p, l),
         Kind::Nothing => 0,
     }
 }
@@ -196,4 +203,25 @@ pub fn end<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>) -> u64 {
         random: step.random,
     };
     settle(p, &ending, l).moved as u64
+}
+
+/// At most 15 in each lane.
+const LANES_MASK: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+
+/// Runs endings that are settled together. Their facts lie where those of other steps do.
+#[inline(always)]
+pub fn end_calm<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>) -> u64 {
+    let lanes = step.age & LANES_MASK;
+    let number = (lanes.wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32;
+    let batch = Batch {
+        last: Nanos(step.now.saturating_sub(step.retry_after as u64)),
+        lanes,
+        sum: step.latency,
+        lowest: step.about as u32 & 63,
+        number,
+        began: number + (step.probe & 1),
+        requests: step.paid as u32 & 1,
+    };
+    settle_calm(p, &batch, Nanos(step.now), Nanos(step.entered), l);
+    0
 }

@@ -209,10 +209,11 @@ impl<C: Cell> Window<C> {
         if count < 0 { 0 } else { count as u64 }
     }
 
-    /// Adds `amount` in `epoch`.
+    /// Adds `amount` in `epoch`: the count after it, or `None` where every race was lost.
     #[inline(always)]
-    pub fn add(&self, epoch: u64, amount: u32) -> bool {
-        self.open_and_change(epoch, amount as i32, Cap::ANY.0) != REFUSED
+    pub fn add(&self, epoch: u64, amount: u32) -> Option<u64> {
+        let after = self.open_and_change(epoch, amount as i32, Cap::ANY.0);
+        if after == REFUSED { None } else { Some(after) }
     }
 
     /// Adds one, unless that would exceed `cap`: the count after it, or `None`.

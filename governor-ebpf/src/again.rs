@@ -42,6 +42,12 @@ pub fn read_from_start(skb: *mut __sk_buff, record: &mut Record, offset: u32, le
     head
 }
 
+/// Whether a segment is the one that was read last.
+#[inline(always)]
+pub fn is_the_same(skb: *mut __sk_buff, record: &Record, offset: u32, len: u32) -> bool {
+    len == record.seen_length as u32 && segment_sum(skb, offset, len) == record.seen
+}
+
 /// Whether a request may begin here, by the first byte: TLS and most others are
 /// told by it, for a tenth of what beginning to read costs.
 #[inline(always)]

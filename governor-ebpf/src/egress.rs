@@ -22,7 +22,7 @@ use governor_core::{
 
 use crate::{
     adopt::adopt,
-    again, outcome, read, request,
+    again, calm, outcome, read, request,
     segment::{self, Segment, after},
     socket, verdict,
 };
@@ -95,14 +95,25 @@ fn sent(skb: *mut __sk_buff, record: &mut Record, segment: &Segment) {
     }
     record.sent = segment.end();
     record.spoke = now;
+    let (offset, left) = (segment.offset + known, segment.payload.wrapping_sub(known));
+    calm::mark(record, now);
+    if record.has(flag::CALM) {
+        if calm::goes_on(skb, record, offset, left, now) {
+            return;
+        }
+        calm::leave(record, now);
+    }
     if record.has(flag::OPAQUE) {
         turn(record, now);
-    } else {
-        let (offset, left) = (segment.offset + known, segment.payload.wrapping_sub(known));
-        if read_on(skb, record, offset, left, now) && request::judge(record, segment.sequence) {
-            // Its connect was a probe, and its request is not sent.
-            verdict::end(record, Nanos(now), Level::Exchange, Outcome::Cancelled, now);
-        }
+        return;
+    }
+    let complete = read_on(skb, record, offset, left, now);
+    if complete && request::judge(record, segment.sequence) {
+        // Its connect was a probe, and its request is not sent.
+        verdict::end(record, Nanos(now), Level::Exchange, Outcome::Cancelled, now);
+    }
+    if !(complete && calm::is_plain(record)) {
+        record.flags &= !flag::STEADY;
     }
 }
 

@@ -11,7 +11,7 @@ use governor_core::{
 };
 
 use crate::{
-    outcome, read,
+    calm, outcome, read,
     segment::{self, Segment, after},
     socket, verdict,
 };
@@ -88,8 +88,15 @@ fn heard(skb: *mut __sk_buff, record: &mut Record, segment: &Segment) {
     }
     record.heard = segment.end();
     record.flags |= flag::HEARD;
+    let (offset, left) = (segment.offset + known, segment.payload.wrapping_sub(known));
+    if record.has(flag::CALM) && record.asked != 0 {
+        let now = now();
+        if calm::answered(skb, record, offset, left, now.0) {
+            return;
+        }
+        calm::leave(record, now.0);
+    }
     let outcome = if reads {
-        let (offset, left) = (segment.offset + known, segment.payload.wrapping_sub(known));
         if !read_on(skb, record, offset, left) {
             return;
         }

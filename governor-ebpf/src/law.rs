@@ -13,7 +13,7 @@ use governor_core::{
     key::{EndpointKey, WorkloadKey},
     order::Order,
     params::Params,
-    trace::{Kind, Step, begin, end, join},
+    trace::{Kind, Step, begin, end, end_calm, join},
 };
 
 use crate::{cell::MapCell, maps, policy, verdict};
@@ -70,6 +70,7 @@ fn step_on_maps(step: &Step) -> Option<u64> {
         Kind::Attempt => begun(step, p, &l, order),
         Kind::Request => joined(step, p, &l, order),
         Kind::Ending => ended(step, p, &l),
+        Kind::Calm => calm(step, p, &l),
         Kind::Nothing => 0,
     })
 }
@@ -108,4 +109,9 @@ fn joined(step: &Step, p: &Params, l: &Ledgers<'_, MapCell>, order: Option<&Orde
 #[inline(never)]
 fn ended(step: &Step, p: &Params, l: &Ledgers<'_, MapCell>) -> u64 {
     end(step, p, l)
+}
+
+#[inline(never)]
+fn calm(step: &Step, p: &Params, l: &Ledgers<'_, MapCell>) -> u64 {
+    end_calm(step, p, l)
 }

@@ -13,6 +13,7 @@ mod act;
 mod adopt;
 mod again;
 mod caller;
+mod calm;
 mod cell;
 mod chains;
 mod connect;

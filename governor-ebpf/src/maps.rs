@@ -7,6 +7,7 @@ use aya_ebpf::{
     maps::lpm_trie::{Key, LpmTrie},
 };
 use governor_core::{
+    calm::{self, Trouble},
     cell::Cell as _,
     chain::Chain,
     event::Event,
@@ -61,6 +62,10 @@ pub static RULES: LpmTrie<RuleKey, RuleValue> = LpmTrie::with_max_entries(MAX_RU
 pub static ORDERS: HashMap<OrderKey, Order, 4096, LAZY> = HashMap::new();
 #[btf_map]
 pub static CONFIG: Array<Config, 1> = Array::new();
+
+/// When something last went wrong, by workload and destination ([`crate::calm`]).
+#[btf_map]
+pub static TROUBLE: Array<Trouble<MapCell>, { calm::WORDS as usize }> = Array::new();
 
 #[btf_map]
 pub static PACED: HashMap<u32, u32, 1024, LAZY> = HashMap::new();

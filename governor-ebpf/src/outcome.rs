@@ -24,7 +24,7 @@ use governor_core::{
     verdict::Outcome,
 };
 
-use crate::{cell::MapCell, chains, maps, policy, socket, verdict};
+use crate::{calm, cell::MapCell, chains, maps, policy, socket, verdict};
 
 /// Where `sk_err` is in the kernel's `struct sock`, bytes; 0: unknown (no BTF).
 #[unsafe(no_mangle)]
@@ -154,6 +154,9 @@ fn moved(ctx: &SockOpsContext, record: &mut Record, from: u32, to: u32) {
     if record.has(flag::OVER) {
         return;
     }
+    if record.has(flag::CALM) {
+        calm::leave(record, now().0);
+    }
     if from == SYN_SENT && to == SYN_RECV {
         // Both ends connect at once (a socket to itself, too): no ending yet.
         return;
@@ -254,6 +257,9 @@ fn answerless(record: &mut Record, now: Nanos, outcome: Outcome) {
 /// status counts, as where the connection ends in the midst of it.
 #[inline(never)]
 pub fn skipped(record: &mut Record, now: u64) {
+    if record.has(flag::CALM) {
+        calm::leave(record, now);
+    }
     if record.asked == 0 || !record.has(flag::REQUEST) {
         return;
     }
@@ -272,14 +278,16 @@ pub fn answered(record: &mut Record, now: Nanos, outcome: Outcome) {
     let began = record.asked;
     record.asked = 0;
     record.flags |= flag::ANSWERED;
-    over_with(record, now, outcome, began);
+    let calm = over_with(record, now, outcome, began);
+    calm::rest(record, now, now.since(Nanos(began)), calm);
 }
 
-/// An exchange is over, one way or another.
+/// An exchange is over, one way or another; whether a stretch of calm may begin, and by
+/// which word of trouble.
 #[inline(always)]
-fn over_with(record: &mut Record, now: Nanos, outcome: Outcome, began: u64) {
+fn over_with(record: &mut Record, now: Nanos, outcome: Outcome, began: u64) -> Option<u32> {
     thread_ended(record, now, outcome);
-    verdict::end(record, now, Level::Exchange, outcome, began);
+    let calm = verdict::end(record, now, Level::Exchange, outcome, began);
     if record.has(flag::REQUEST) {
         // What audit would have denied never feeds the law (I9).
         if !record.has(flag::WOULD_DENY) {
@@ -287,6 +295,7 @@ fn over_with(record: &mut Record, now: Nanos, outcome: Outcome, began: u64) {
         }
         record.flags &= !flag::REQUEST;
     }
+    calm
 }
 
 /// What an answer comes to, by its status.
@@ -306,6 +315,9 @@ pub fn of_answer(record: &Record) -> Outcome {
 /// A socket without callbacks sent or got a FIN or a reset.
 #[inline(never)]
 pub fn closed(record: &mut Record, by_caller: bool, reset: bool) {
+    if record.has(flag::CALM) {
+        calm::leave(record, now().0);
+    }
     if record.asked == 0 {
         return;
     }

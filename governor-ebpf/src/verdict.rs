@@ -7,18 +7,19 @@ use governor_core::{
     carried::{Paid, Unjudged, carried, passed},
     event::{Event, kind},
     evidence::Evidence,
-    judge::{Attempt, Ledgers, Orders, attempt},
+    judge::{Attempt, Decision, Ledgers, Orders, attempt},
     key::{Config, DestinationKey, EndpointKey, OrderKey, WorkloadKey, loss, plain},
     ledger::{EndpointLedger, count},
     order::Order,
     params::{Params, mode},
     record::{Record, flag},
-    settle::{Audited, Ending, says_nothing, settle, settle_nothing},
+    settle::{Audited, Ending, says_nothing, settle, settle_calm, settle_nothing},
     units::Nanos,
     verdict::Outcome,
 };
 
 use crate::{
+    calm,
     cell::MapCell,
     maps::{self, CONFIG, ORDERS, lost},
     policy,
@@ -141,7 +142,17 @@ fn connect(
         lease,
     };
     let orders = orders(config, key.workload, destination_key);
-    attempt(p, a, &ledgers, &orders).pack()
+    let decision = attempt(p, a, &ledgers, &orders);
+    noticed(decision, &workload_key, a.now);
+    decision.pack()
+}
+
+/// Where not all pass, no connection is calm.
+#[inline(always)]
+fn noticed(decision: Decision, key: &WorkloadKey, now: Nanos) {
+    if !matches!(decision, Decision::Go | Decision::Watch) {
+        calm::stir(key, now);
+    }
 }
 
 #[inline(always)]
@@ -200,11 +211,13 @@ fn request(
         return passed(p, a, why, &ledgers).pack();
     }
     let orders = orders(config, key.workload, destination_key);
-    if unused {
-        carried(p, a, paid, &ledgers, &orders).pack()
+    let decision = if unused {
+        carried(p, a, paid, &ledgers, &orders)
     } else {
-        attempt(p, a, &ledgers, &orders).pack()
-    }
+        attempt(p, a, &ledgers, &orders)
+    };
+    noticed(decision, &workload_key, a.now);
+    decision.pack()
 }
 
 #[inline(always)]
@@ -236,11 +249,19 @@ pub fn facts(now: Nanos, workload: u64, evidence: Evidence) -> Attempt {
     Attempt::connect(now, workload, evidence, random())
 }
 
-/// Settles what a socket's record says: the attempt on it ended.
+/// Settles what a socket's record says: the attempt on it ended. Whether a stretch of
+/// calm may begin with it, and by which word of trouble.
 #[inline(always)]
-pub fn end(record: &mut Record, now: Nanos, level: Level, outcome: Outcome, began: u64) {
+pub fn end(
+    record: &mut Record,
+    now: Nanos,
+    level: Level,
+    outcome: Outcome,
+    began: u64,
+) -> Option<u32> {
     let micros = now.since(Nanos(began)).micros();
-    let moved = record_settle(record, now.0, level as u32, outcome as u32, micros);
+    let settled = record_settle(record, now.0, level as u32, outcome as u32, micros);
+    let moved = settled & MOVED;
     record.entered = 0;
     // A probe reports once, but a connect does not speak for a breaker that
     // waits for an exchange.
@@ -250,7 +271,18 @@ pub fn end(record: &mut Record, now: Nanos, level: Level, outcome: Outcome, bega
     if record.has(flag::PROBE) && !waits {
         record.flags &= !flag::PROBE;
     }
+    if settled & CALM == 0 {
+        None
+    } else {
+        Some((settled >> WORD_SHIFT) as u32)
+    }
 }
+
+/// What [`record_settle`] says: the breaker's move, whether a stretch of calm may begin,
+/// and by which word of trouble.
+const MOVED: u64 = 0xff;
+const CALM: u64 = 0x100;
+const WORD_SHIFT: u32 = 32;
 
 /// How long the answer asks to wait, ms.
 #[inline(always)]
@@ -276,12 +308,32 @@ fn wait(record: &Record, now: Nanos) -> u32 {
 /// memory a global function was given, so it is copied, in a frame of its own.
 #[inline(never)]
 fn endpoint_of(record: &Record) -> Option<&'static EndpointLedger<MapCell>> {
-    // SAFETY: a valid reference.
-    let key = unsafe { core::ptr::read_volatile(&raw const record.endpoint) };
-    maps::endpoint(&key)
+    maps::endpoint(&key_of(record))
 }
 
-/// Settles an ending: the breaker's move. A global function, as in `cell`.
+/// By words: copied as a whole it takes twice the stack.
+#[inline(always)]
+fn key_of(record: &Record) -> EndpointKey {
+    const WORDS: usize = size_of::<EndpointKey>() / 8;
+    let from = bytemuck::cast_ref::<EndpointKey, [u64; WORDS]>(&record.endpoint);
+    let mut key = [0u64; WORDS];
+    let mut at = 0;
+    while at < WORDS {
+        // SAFETY: a word of the key, through a reference to it.
+        key[at] = unsafe { core::ptr::read_volatile(&raw const from[at]) };
+        at += 1;
+    }
+    bytemuck::cast(key)
+}
+
+/// The same, if there is one.
+#[inline(never)]
+fn known_endpoint(record: &Record) -> Option<&'static EndpointLedger<MapCell>> {
+    // SAFETY: as in `maps::find_or_create`.
+    unsafe { maps::ENDPOINTS.get(&key_of(record)) }
+}
+
+/// Settles an ending: [`MOVED`], [`CALM`]. A global function, as in `cell`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn record_settle(
@@ -367,6 +419,9 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         lease,
     };
     let moved = settle(p, &ending, &ledgers).moved;
+    if !matches!(outcome, Outcome::Success | Outcome::Cancelled) {
+        calm::stir(&workload_key, now);
+    }
     if !matches!(moved, Move::None) {
         let view = endpoint.breaker.view();
         maps::tell(Event {
@@ -380,7 +435,60 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
             until: view.deadline.0,
         });
     }
-    moved as u64
+    match calm::may_begin(p, record, &workload_key, now, outcome) {
+        Some(word) if governor_core::calm::may_begin(p, now, &ledgers) => {
+            // The connection keeps a place in flight.
+            workload.limiter.enter_unasked(now);
+            moved as u64 | CALM | (word as u64) << WORD_SHIFT
+        }
+        _ => moved as u64,
+    }
+}
+
+/// Settles a stretch of calm. A global function, as in `cell`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn leave_calm(record: *mut Record, now: u64) -> u64 {
+    // SAFETY: null, or a record: the verifier checks the size.
+    if let Some(record) = unsafe { record.as_mut() } {
+        settle_stretch(record, Nanos(now));
+        calm::left(record);
+    }
+    0
+}
+
+#[inline(always)]
+fn settle_stretch(record: &mut Record, now: Nanos) {
+    let requests = !record.has(flag::OPAQUE) as u32;
+    let outstanding = (record.asked != 0) as u32;
+    let batch = record.calm().batch(outstanding, requests);
+    let workload_key = WorkloadKey {
+        workload: record.endpoint.workload,
+        destination: record.endpoint.destination(record.group),
+    };
+    // SAFETY: as in `maps::find_or_create`. What was collected meanwhile is not made again.
+    let (workload, destination) = unsafe {
+        (
+            maps::WORKLOADS.get(&workload_key),
+            maps::DESTINATIONS.get(&workload_key.destination),
+        )
+    };
+    let (Some(endpoint), Some(workload), Some(destination)) =
+        (known_endpoint(record), workload, destination)
+    else {
+        return;
+    };
+    let Some(p) = policy::settling(endpoint, record.rule) else {
+        lost(loss::NO_POLICY);
+        return;
+    };
+    let ledgers = Ledgers {
+        endpoint,
+        workload,
+        destination,
+        lease: None,
+    };
+    settle_calm(p, &batch, now, Nanos(record.entered), &ledgers);
 }
 
 /// Takes a place in flight for an exchange that was not judged.

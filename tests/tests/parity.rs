@@ -61,17 +61,20 @@ fn all_there_is() -> Vec<String> {
         .iter()
         .flat_map(|kind| reasons.each_ref().map(|reason| format!("{kind}({reason})")));
     let others = [
-        "Go", "Probe", "Watch", "None", "Tripped", "Reopened", "Closed", AWAKE,
+        "Go", "Probe", "Watch", "None", "Tripped", "Reopened", "Closed", "Calm", AWAKE,
     ];
     refusals.chain(others.map(str::to_owned)).collect()
 }
 
 fn name_of(step: &Step, result: u64) -> String {
-    if step.kind() != Kind::Ending {
+    if matches!(step.kind(), Kind::Attempt | Kind::Request) {
         return match Decision::unpack(result) {
             Decision::Probe(_) => "Probe".to_owned(),
             other => format!("{other:?}"),
         };
+    }
+    if step.kind() == Kind::Calm {
+        return "Calm".to_owned();
     }
     let moves = [Move::None, Move::Tripped, Move::Reopened, Move::Closed];
     let moved = moves.into_iter().find(|moved| *moved as u64 == result);
@@ -108,7 +111,7 @@ impl<'a> Pair<'a> {
                         let (kernel, host) = (name_of(&step, kernel), name_of(&step, host));
                         return vec![format!("{step:?}: kernel {kernel}, host {host}")];
                     }
-                    if step.kind() != Kind::Ending {
+                    if matches!(step.kind(), Kind::Attempt | Kind::Request) {
                         story.decided(&step, Decision::unpack(host));
                     }
                     reached.note(name_of(&step, host));

@@ -1,5 +1,6 @@
 //! The daemon on a node of its own.
 
+mod calm;
 mod clients;
 mod exempt;
 mod gain;

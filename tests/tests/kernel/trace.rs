@@ -355,6 +355,34 @@ fn stray() -> impl Strategy<Value = Step> {
         )
 }
 
+/// Endings that are settled together, some of them late.
+fn together() -> impl Strategy<Value = Step> {
+    let late = prop_oneof![3 => Just(0u32), 1 => any::<u32>()];
+    let entered = prop_oneof![Just(0), 0..4 * SECOND];
+    (
+        any::<u64>(),
+        0..MILLI,
+        0u16..80,
+        late,
+        0u32..2,
+        0u16..2,
+        entered,
+    )
+        .prop_map(
+            |(age, latency, about, retry_after, probe, paid, entered)| Step {
+                what: what::CALM,
+                age,
+                latency,
+                about,
+                retry_after,
+                probe,
+                paid,
+                entered,
+                ..bytemuck::Zeroable::zeroed()
+            },
+        )
+}
+
 fn order() -> impl Strategy<Value = Order> {
     let until = || prop_oneof![2 => Just(0), 3 => 1..20 * SECOND];
     let share = select([0, 1, 5_000, 10_000].as_slice());
@@ -408,6 +436,7 @@ fn what(weather: Weather) -> impl Strategy<Value = What> {
         100 => tried().prop_map(What::Try),
         80 => end,
         6 => stray().prop_map(What::Stray),
+        8 => together().prop_map(What::Stray),
         1 => params().prop_map(What::Policy),
         2 => option::of(order()).prop_map(What::Order),
     ]

@@ -9,6 +9,7 @@
 mod adoption;
 mod answers;
 mod bodies;
+mod calm;
 mod equal;
 mod heads;
 mod healthy;
