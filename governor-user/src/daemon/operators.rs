@@ -295,29 +295,6 @@ impl Node {
             still: None,
         }
     }
-
-    /// Forgets orders that are over.
-    pub fn forget_orders(&self) {
-        let mut state = self.state();
-        let now = now();
-        let over = state
-            .governor
-            .orders()
-            .into_iter()
-            .filter(|(_, order)| orders::ends(order) <= now);
-        let over: Vec<_> = over.map(|(key, _)| key).collect();
-        for key in over {
-            let words = words(&key, &state.names);
-            if let Err(error) = state.governor.set_order(key, None) {
-                log::warn(format_args!("order for {words}: {error}"));
-                continue;
-            }
-            self.events.push(Entry {
-                destination: shown_destination(&key, &state.names),
-                ..Entry::now(Kind::Order, format!("the order for {words} has ended"))
-            });
-        }
-    }
 }
 
 /// `stages: 10, 25, 50, 100 % every 60s`.

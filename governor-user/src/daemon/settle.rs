@@ -1,6 +1,6 @@
-//! What is done about orders that policies leave behind: it is said, and whoever ends one by the
-//! name it is shown with ends it. A destination that is the ip:port of an order and nothing else
-//! takes it over.
+//! What is done about orders that are over, or that policies leave behind. The latter are told, and
+//! whoever ends one by the name it is shown with ends it. A destination that is the ip:port of an
+//! order and nothing else takes it over.
 
 use std::mem;
 
@@ -69,6 +69,29 @@ impl Node {
                 self.tell_left(state, &key, &order, &left);
             }
             state.names.caveats.insert(key, left.caveat());
+        }
+    }
+
+    /// Forgets orders that are over.
+    pub fn forget_orders(&self) {
+        let mut state = self.state();
+        let now = now();
+        let over = state
+            .governor
+            .orders()
+            .into_iter()
+            .filter(|(_, order)| orders::ends(order) <= now);
+        let over: Vec<_> = over.map(|(key, _)| key).collect();
+        for key in over {
+            let words = words(&key, &state.names);
+            if let Err(error) = state.governor.set_order(key, None) {
+                log::warn(format_args!("order for {words}: {error}"));
+                continue;
+            }
+            self.events.push(Entry {
+                destination: shown_destination(&key, &state.names),
+                ..Entry::now(Kind::Order, format!("the order for {words} has ended"))
+            });
         }
     }
 
