@@ -17,7 +17,7 @@ use crate::stage::{ENDS_WITHIN, Stage};
 pub const OVERLOAD: Scenario = Scenario {
     name: "peers-overload",
     title: "1.2 times of what the service can do, callers retry at once",
-    seconds: |_| 6.0 * 25.0,
+    seconds: |length| 6.0 * (overloaded(length) + 5.0),
     play: overload,
 };
 
@@ -37,6 +37,11 @@ pub const HERD: Scenario = Scenario {
     play: herd,
 };
 
+/// How long there is too much, seconds: as in the scenario overload.
+fn overloaded(length: Length) -> f64 {
+    length.pick(20.0, 60.0, 60.0)
+}
+
 /// What is looked at after the stall, seconds.
 fn back(length: Length) -> f64 {
     length.pick(15.0, 20.0, 60.0)
@@ -53,19 +58,19 @@ fn blips(length: Length) -> usize {
 }
 
 fn overload(play: &Play<'_>) -> Found {
-    const LENGTH: f64 = 20.0;
-    let end = LENGTH as usize;
+    let length = overloaded(play.length);
+    let end = length as usize;
     let runs = all(|contender| {
-        contender.play(play, LENGTH, &caller(), "", service(1_000), |between| {
+        contender.play(play, length, &caller(), "", service(1_000), |between| {
             let stage = between.stage;
             stage.begin();
             let callers = between.callers("--retry naive --tries 4 --delay 0ms");
-            let load = format!("--rate 1200 --for {LENGTH}s --connections fresh {callers}");
+            let load = format!("--rate 1200 --for {length}s --connections fresh {callers}");
             let crowd = stage.crowd("caller", between.port(0), &load);
-            stage.until(LENGTH);
+            stage.until(length);
             let slots = between.upstream.slots();
             let tries = crowd.finish(ENDS_WITHIN).tries;
-            Taken::down(contender.name(), stage, LENGTH, tries, slots)
+            Taken::down(contender.name(), stage, length, tries, slots)
         })
     });
     let goodput = |taken: &Taken| taken.goodput().mean(10, end) / 1_000.0;
