@@ -3,7 +3,7 @@
 use super::events::Restart;
 use super::measure::Storm;
 use super::probes::Probes;
-use super::{IN_FORCE, Kind, LIVE};
+use super::{IN_FORCE, Kind, LIVE, OVERLOADED};
 use crate::findings::Claim;
 
 /// The most that the service may get in a second, relative to first tries: as in blip-90s.
@@ -56,10 +56,7 @@ fn every(Kind { name, .. }: Kind, chaos: &Storm) -> Vec<Claim> {
             "x allowed",
         ),
         most(
-            &format!(
-                "most tries at the service at once of workloads whose breaker is open, before the restart and after ({})",
-                probes.told(chaos)
-            ),
+            "most tries at the service at once of workloads whose breaker is open, before the restart and after it",
             probes.at_once() as f64,
             1.0,
             "",
@@ -151,29 +148,34 @@ fn stall(Kind { name, .. }: Kind, chaos: &Storm) -> Vec<Claim> {
 
 /// A queue: the limit.
 fn overload(Kind { name, .. }: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
-    vec![
-        as_well(name, calm, chaos),
-        Claim::at_least(
+    let mut claims = vec![as_well(name, calm, chaos)];
+    if chaos.met.stopped.is_some() {
+        let [first, again] = chaos.back(OVERLOADED);
+        claims.push(Claim::at_most(
             format!(
-                "{name}, chaos: operations that ended well from the stop on, relative to as long a time at its beginning"
+                "{name}, chaos: from the restart until goodput is at nine tenths of what the service can do, later than \
+                 in the beginning (there {first:.1} s after the storm, here {again:.1} s)"
             ),
-            chaos.well_again(),
-            0.95,
-            "x",
-        ),
-    ]
+            again - first,
+            IN_FORCE,
+            "s",
+        ));
+    }
+    claims
 }
 
 /// Errors without silence: the budget.
 fn errors(Kind { name, .. }: Kind, calm: &Storm, chaos: &Storm) -> Vec<Claim> {
+    let refused = chaos.refused_in_it();
     let mut claims = vec![
         as_well(name, calm, chaos),
         Claim::at_most(
             format!(
-                "{name}, chaos: first tries refused in the storm (undisturbed: {})",
-                calm.refused_in_it()
+                "{name}, chaos: first tries refused in the storm (undisturbed: {}; {})",
+                calm.refused_in_it().len(),
+                chaos.why(&refused)
             ),
-            chaos.refused_in_it(),
+            refused.len() as f64,
             0.0,
             "",
         ),

@@ -167,8 +167,10 @@ fn fill(stage: &Stage<'_>, times: Times, met: &mut Met) {
     let new = new.finish(Duration::from_secs(20)).tries;
     met.newcomer_lost = new.iter().filter(|it| it.outcome != Outcome::Ok).count();
     met.unjudged = unjudged(stage) - before;
-    met.said
-        .push(format!("full after {:.1} s", stage.now() - times.full));
+    met.said.push(format!(
+        "maps were full after {:.1} s",
+        stage.now() - times.full
+    ));
 }
 
 fn unjudged(stage: &Stage<'_>) -> u64 {

@@ -21,6 +21,8 @@ const INTERVAL: f64 = 10.0;
 const CEILING: f64 = 100.0;
 /// 1 a second.
 const FLOOR: f64 = 10.0;
+/// Goodput is counted in slots so long.
+const HALF: f64 = 0.5;
 /// Load is counted in windows of a second that begin so often.
 const STEP: f64 = 0.1;
 
@@ -118,13 +120,26 @@ impl Storm {
         self.met.stopped.map_or(self.times.storm.1, |it| it.gone)
     }
 
-    /// The same from there to the end of the storm, relative to as many seconds at its beginning: a governor that
-    /// knows nothing must see a queue before it can do something about it.
-    pub fn well_again(&self) -> f64 {
-        let goodput = self.taken.goodput();
-        let (begin, end) = (self.times.storm.0 as usize, self.times.storm.1 as usize);
-        let stop = self.undisturbed_until() as usize;
-        goodput.sum(stop, end) / goodput.sum(begin, begin + end - stop)
+    /// Seconds until the service answered nine tenths of `capacity` again, and went on: since the storm began, and since
+    /// the governor was started after a stop.
+    pub fn back(&self, capacity: f64) -> [f64; 2] {
+        let goodput = self.taken.clock.goodput(HALF, &self.taken.tries);
+        let since = |from: f64, to: f64| {
+            let (first, last) = ((from / HALF) as usize, (to / HALF) as usize);
+            let slots = goodput.0.get(first..last).unwrap_or_default();
+            let bad = slots.iter().rposition(|slot| *slot < 0.9 * capacity * HALF);
+            // Bad to the end: it never was back.
+            match bad.map_or(0, |bad| bad + 1) {
+                never if never == slots.len() => f64::NAN,
+                back => (first + back) as f64 * HALF - from,
+            }
+        };
+        let (begin, end) = self.times.storm;
+        let stopped = self.met.stopped;
+        [
+            since(begin, self.undisturbed_until()),
+            stopped.map_or(f64::NAN, |it| since(it.started, end)),
+        ]
     }
 
     /// Who refused after the storm, and how long after its end the last one was refused: in words.
@@ -147,12 +162,31 @@ impl Storm {
     }
 
     /// First tries that the governor refused in the storm.
-    pub fn refused_in_it(&self) -> f64 {
+    pub fn refused_in_it(&self) -> Vec<&Try> {
         let storm = self.span(self.times.storm.0, self.times.storm.1);
         let tries = self.taken.tries.iter().filter(|each| each.attempt == 1);
         tries
             .filter(|each| is_refused(each) && storm.contains(&each.t))
-            .count() as f64
+            .collect()
+    }
+
+    /// When the first of them was, and why anything was refused up to then and until the governor was stopped or the
+    /// storm over: in words.
+    pub fn why(&self, refused: &[&Try]) -> String {
+        let Some(first) = refused.first() else {
+            return "none".to_owned();
+        };
+        let at = (first.t - self.taken.clock.start) as f64 / 1e6;
+        let life = match self.met.stopped {
+            Some(it) if at > it.gone => it.ready..self.times.storm.1,
+            _ => 0.0..self.undisturbed_until(),
+        };
+        let reasons = self.samples(life.start, life.end).last();
+        let reasons = reasons.map_or_else(String::new, |it| it.reasons(SERVICE.0));
+        format!(
+            "the first at {at:.2} s by {}; in all {reasons}",
+            self.caller(first)
+        )
     }
 
     /// First tries that did not end well where nothing was wrong: they were over before the storm, or began when I4 no

@@ -14,6 +14,7 @@ use crate::stage::{ENDS_WITHIN, Governor};
 use claims::judge;
 use events::{Events, policies};
 use measure::Storm;
+use probes::Probes;
 
 /// See the module.
 pub const SCENARIO: Scenario = Scenario {
@@ -28,6 +29,8 @@ const CALLERS: [&str; 3] = ["a", "b", "c"];
 /// Of each.
 const OFFERED: f64 = 80.0;
 const CAPACITY: f64 = 300.0;
+/// What it can do in the overload, as the order for it says.
+const OVERLOADED: f64 = 150.0;
 /// Since a governor was started.
 const IN_FORCE: f64 = 2.0;
 /// `openDuration.max x (1 + jitterPercent/100) + ramp`, and the second after which a lost probe is given up by its
@@ -51,12 +54,12 @@ struct Times {
 impl Times {
     fn of(length: Length) -> Self {
         let usual = Self {
-            storm: (5.0, 26.0),
+            storm: (5.0, 27.0),
             killed: (9.0, 10.5),
             policies: [12.5, 14.5, 15.5],
             full: 16.5,
             restarted: 19.5,
-            end: 39.0,
+            end: 40.0,
         };
         let fast = Self {
             storm: (1.0, 11.0),
@@ -152,7 +155,11 @@ fn play(play: &Play<'_>) -> Found {
             claims: claims.len()..claims.len() + judged.len(),
         });
         claims.extend(judged);
-        notes.extend(chaos.met.said.clone());
+        notes.extend(chaos.met.said.iter().map(|said| format!("{name}: {said}")));
+        let probes = Probes::of(&chaos).told(&chaos);
+        if !probes.is_empty() {
+            notes.push(format!("{name}, tries while breakers were open: {probes}."));
+        }
         runs.extend([calm.taken.run(), chaos.taken.run()]);
     }
     Found {
