@@ -40,6 +40,8 @@ pub mod map {
     pub const PACED: &str = "PACED";
     /// Socket storage: `Record`.
     pub const RECORDS: &str = "RECORDS";
+    /// Hash of a [`super::WorkloadKey`] to `Trouble`.
+    pub const TROUBLE: &str = "TROUBLE";
 }
 
 /// Policies at most.

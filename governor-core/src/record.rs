@@ -68,20 +68,39 @@ pub mod flag {
 pub const SYNTHETIC_WINDOW: u16 = 0x5247;
 
 /// The record of one governed socket. Overwritten whole at each connect:
-/// storage survives a reconnect of the same descriptor.
+/// storage survives a reconnect of the same descriptor. What each packet needs lies
+/// first: caller and server often run on a CPU each, and lines of the cache travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Record {
-    /// The endpoint it talks to.
-    pub endpoint: EndpointKey,
-    /// When it connected, ns.
-    pub connected_at: u64,
-    /// When what is in flight began, ns; 0: nothing is.
-    pub entered: u64,
     /// When the caller first sent what is not answered yet, ns; 0: nothing is outstanding.
     pub asked: u64,
     /// When the caller last sent payload, ns.
     pub spoke: u64,
+    /// Sum of the segment that [`Record::request`] was read from as a whole; 0: of none.
+    pub seen: u64,
+    /// [`flag`].
+    pub flags: u32,
+    /// Sequence number after the last payload sent: what ends before it is a
+    /// retransmission.
+    pub sent: u32,
+    /// Sequence number after the last payload heard: what ends before it was
+    /// heard before.
+    pub heard: u32,
+    /// Length of the segment that [`Record::seen`] is of.
+    pub seen_length: u16,
+    /// Requests in a row that were not like the one before.
+    pub unlike: u16,
+    /// When what is in flight began, ns; 0: nothing is.
+    pub entered: u64,
+    /// Pacing: payload leaves at this time at the earliest, ns; 0: at once.
+    pub not_before: u64,
+    /// The answer being read; [`Record::calm`].
+    pub answer: AnswerScan,
+    /// The endpoint it talks to.
+    pub endpoint: EndpointKey,
+    /// When it connected, ns.
+    pub connected_at: u64,
     /// Thread that connected.
     pub thread: u64,
     /// Number of its attempt.
@@ -90,46 +109,36 @@ pub struct Record {
     pub group: u32,
     /// Index of the parameters, with the generation's half.
     pub rule: u32,
-    /// [`flag`].
-    pub flags: u32,
     /// The probe's ticket.
     pub probe_breaker: u32,
     /// As above.
     pub probe_lease: u32,
-    /// Sequence number after the last payload sent: what ends before it is a
-    /// retransmission.
-    pub sent: u32,
     /// Sequence number of the refused segment, where [`flag::REFUSED`] is set.
     pub refused: u32,
-    /// Sequence number after the last payload heard: what ends before it was
-    /// heard before.
-    pub heard: u32,
     /// What is known of the request: [`crate::rules::about`].
     pub about: u32,
     /// Whether it repeats a failed one: [`crate::evidence::Evidence`].
     pub evidence: u32,
-    /// Length of the segment that [`Record::seen`] is of.
-    pub seen_length: u16,
-    /// Requests in a row that were not like the one before.
-    pub unlike: u16,
     /// Why: the [`Reason`](crate::verdict::Reason).
     pub refused_why: u32,
     /// What the answer's `Retry-After` says, s.
     pub retry_after: u32,
-    /// Pacing: payload leaves at this time at the earliest, ns; 0: at once.
-    pub not_before: u64,
     /// Bytes of the last request's body that were not sent yet; of a
     /// [`flag::CHUNKED`] one the last five that were.
     pub body: u64,
     /// The request that is outstanding.
     pub exchange: Exchange,
-    /// Sum of the segment that [`Record::request`] was read from as a whole; 0: of none.
-    pub seen: u64,
     /// The request being read, perhaps over several segments.
     pub request: RequestScan,
-    /// The answer being read.
-    pub answer: AnswerScan,
 }
+
+/// Bytes of the kernel's that lie before a record, in its first line of the cache.
+const BEFORE: usize = 8;
+const LINE: usize = 64;
+const _: () = assert!(
+    core::mem::offset_of!(Record, answer) + BEFORE == LINE,
+    "an exchange that is calm touches two lines of the cache, and no third"
+);
 
 const _: () = assert!(
     size_of::<Record>() <= 384,

@@ -95,10 +95,13 @@ pub fn rest(record: &mut Record, now: Nanos, took: Nanos, word: Option<u32>) {
     record.calm().begin(now, took, word, seal(word), status);
 }
 
-/// Marks what is sent now as coming without a pause, or not.
+/// Marks what begins now as coming without a pause, or not.
 #[inline(always)]
 pub fn mark(record: &mut Record, now: u64) {
-    if record.asked == 0 && record.calm().is_steady(Nanos(now)) {
+    if record.asked != 0 {
+        return;
+    }
+    if record.calm().is_steady(Nanos(now)) {
         record.flags |= flag::STEADY;
     } else {
         record.flags &= !flag::STEADY;
@@ -108,9 +111,12 @@ pub fn mark(record: &mut Record, now: u64) {
 /// Whether what is sent now is one more exchange of the stretch: if so it has begun.
 #[inline(always)]
 pub fn goes_on(skb: *mut __sk_buff, record: &mut Record, offset: u32, len: u32, now: u64) -> bool {
+    if record.asked != 0 {
+        // More of a turn is nothing new; another request before the answer is.
+        return record.has(flag::OPAQUE);
+    }
     let calm = record.calm();
-    let holds = calm.goes_on(Nanos(now), seal(calm.word()));
-    if !holds || record.asked != 0 {
+    if !calm.goes_on(Nanos(now), seal(calm.word())) {
         return false;
     }
     if !record.has(flag::OPAQUE) {

@@ -87,7 +87,7 @@ pub const LISTENERS: u32 = 64;
 pub struct Listening {
     /// Its id.
     pub cgroup: u64,
-    /// Believed until then, ns.
+    /// Believed until then, jiffies.
     pub until: u64,
     /// The port.
     pub port: u32,

@@ -108,13 +108,17 @@ impl Governor {
         }
     }
 
-    /// Follows the time of day, which may have been set since.
+    /// Follows the time of day, which may have been set since, and looks for old
+    /// sockets no longer than is worth it: each answer of a server pays for the look.
     pub fn keep_time(&mut self) -> Result<()> {
-        let booted = clock::booted();
-        if booted == self.config.booted {
+        let before = self.config;
+        self.config.booted = clock::booted();
+        if clock::now().0 >= self.config.adopt_until {
+            self.config.adopt_until = 0;
+        }
+        if self.config == before {
             return Ok(());
         }
-        self.config.booted = booted;
         self.write_config()
     }
 

@@ -68,7 +68,7 @@ impl Maps {
             losses: take(ebpf, map::LOSSES)?,
             paced: take(ebpf, map::PACED)?,
             events: ebpf.take_map(map::EVENTS),
-            _kernel_only: [map::THREADS, map::CHAINS, map::RECORDS]
+            _kernel_only: [map::THREADS, map::CHAINS, map::RECORDS, map::TROUBLE]
                 .into_iter()
                 .filter_map(|name| ebpf.take_map(name))
                 .collect(),

@@ -28,7 +28,7 @@ const DIRECTORY: &str = "retry-governor";
 pub(super) const LINKS: &str = "links";
 /// Maps that are pinned: all whose content a successor takes over. The others are
 /// filled anew.
-pub(super) const MAPS: [&str; 15] = [
+pub(super) const MAPS: [&str; 16] = [
     map::ENDPOINTS,
     map::WORKLOADS,
     map::DESTINATIONS,
@@ -44,6 +44,7 @@ pub(super) const MAPS: [&str; 15] = [
     map::EVENTS,
     map::LOSSES,
     map::RECORDS,
+    map::TROUBLE,
 ];
 /// The usual place of the BPF file system.
 pub const BPFFS: &str = "/sys/fs/bpf";
