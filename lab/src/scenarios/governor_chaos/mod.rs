@@ -33,8 +33,8 @@ const CAPACITY: f64 = 300.0;
 const OVERLOADED: f64 = 150.0;
 /// Since a governor was started.
 const IN_FORCE: f64 = 2.0;
-/// `openDuration.max x (1 + jitterPercent/100) + ramp`, and the second after which a lost probe is given up by its
-/// caller: so long something may be refused after a storm.
+/// `openDuration.max x (1 + jitterPercent/100) + ramp`, and a second in which a lost probe is given up by its caller and
+/// the breaker learns of it: so long something may be refused after a storm.
 const LIVE: f64 = 5.0 * 1.5 + 1.0 + 1.0;
 
 /// What happens when, in seconds.
@@ -81,6 +81,8 @@ struct Kind {
     order: &'static str,
     over: &'static str,
     connections: &'static str,
+    /// How long its callers wait for an answer.
+    patience: &'static str,
     /// What the tries say of their operation.
     names: &'static str,
 }
@@ -92,6 +94,8 @@ const STORMS: [Kind; 3] = [
         order: "stall",
         over: "serve",
         connections: "fresh",
+        // Before that nobody can know that a service stalls, and 2 s are all there are.
+        patience: "500ms",
         names: "",
     },
     Kind {
@@ -100,6 +104,7 @@ const STORMS: [Kind; 3] = [
         order: "capacity 150",
         over: "capacity 300",
         connections: "fresh",
+        patience: "1s",
         // A governor that was started into a full queue sees hardly anything succeed; without that, or names, it knows
         // no retry.
         names: "--idempotency-key",
@@ -110,6 +115,7 @@ const STORMS: [Kind; 3] = [
         order: "status 503 60",
         over: "serve",
         connections: "pool",
+        patience: "1s",
         names: "",
     },
 ];
@@ -164,7 +170,7 @@ fn play(play: &Play<'_>) -> Found {
     }
     Found {
         story: format!(
-            "Three workloads offer {OFFERED} a second each to a service that can do {CAPACITY}, wait 1 s and try \
+            "Three workloads offer {OFFERED} a second each to a service that can do {CAPACITY}, wait 1 s (in the stall 500 ms) and try \
              again after 50 ms, three times. From {} to {} s it stalls, can do 150 a second, or answers 60 % with \
              503. In it the governor is killed and started again {} s later, gets a policy with a tenth of the budget, a \
              broken one and the first again, has its maps filled by workloads that scan addresses, and is stopped and \
@@ -209,8 +215,8 @@ fn storm(play: &Play<'_>, kind: Kind, times: Times, name: &str, events: &Events)
         let healthy = stage.service("healthy", events::HEALTHY, "--capacity 300");
         stage.begin();
         let load = format!(
-            "--rate {OFFERED} --for {end}s {RETRIES} --connections {} --pool 500 {}",
-            kind.connections, kind.names
+            "--rate {OFFERED} --for {end}s {RETRIES} --answer-timeout {} --connections {} --pool 500 {}",
+            kind.patience, kind.connections, kind.names
         );
         let crowds = CALLERS.map(|caller| stage.crowd(caller, SERVICE.1, &load));
         stage.until(times.storm.0);
