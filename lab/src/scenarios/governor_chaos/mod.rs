@@ -170,11 +170,11 @@ fn play(play: &Play<'_>) -> Found {
     }
     Found {
         story: format!(
-            "Three workloads offer {OFFERED} a second each to a service that can do {CAPACITY}, wait 1 s (in the stall 500 ms) and try \
-             again after 50 ms, three times. From {} to {} s it stalls, can do 150 a second, or answers 60 % with \
-             503. In it the governor is killed and started again {} s later, gets a policy with a tenth of the budget, a \
-             broken one and the first again, has its maps filled by workloads that scan addresses, and is stopped and \
-             started at once, which leaves nothing of what it knew.",
+            "Three workloads offer {OFFERED} a second each to a service that can do {CAPACITY}, wait 1 s (in the stall \
+             500 ms) and try again after 50 ms, three times. From {} to {} s it stalls, can do 150 a second, or answers \
+             60 % with 503. In it the governor is killed and started again {} s later, gets a policy with a tenth of the \
+             budget, a broken one and the first again, has its maps filled by workloads that scan addresses, and is \
+             stopped and started at once, which leaves nothing of what it knew.",
             times.storm.0,
             times.storm.1,
             times.killed.1 - times.killed.0,
