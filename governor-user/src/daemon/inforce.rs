@@ -123,8 +123,18 @@ impl State {
         Ok(())
     }
 
-    /// Takes up what resolvers said, and who is exempt.
+    /// Takes up what resolvers said, and who is exempt, and puts it in force.
     pub fn hosts_are(&mut self, answers: Answers, exempt: Exemptions) -> (Changes, Result<()>) {
+        let (changes, matters) = self.learn(answers, exempt);
+        let applied = match matters {
+            true => self.put_in_force(self.in_force.policies.clone()),
+            false => Ok(()),
+        };
+        (changes, applied)
+    }
+
+    /// Takes it up for the next policy that is put in force: whether the one that is would be another by it.
+    pub fn learn(&mut self, answers: Answers, exempt: Exemptions) -> (Changes, bool) {
         let changes = self.in_force.hosts.update(answers, Instant::now());
         let others = self.in_force.exempt != exempt;
         if others {
@@ -139,11 +149,8 @@ impl State {
             }
             self.in_force.exempt = exempt;
         }
-        let applied = match changes.addresses || others {
-            true => self.put_in_force(self.in_force.policies.clone()),
-            false => Ok(()),
-        };
-        (changes, applied)
+        let matters = changes.addresses || others;
+        (changes, matters)
     }
 }
 
