@@ -291,9 +291,7 @@ impl<C: Cell> DestinationLedger<C> {
         let mut lane = 0;
         while lane < Batch::LANES {
             let (number, bucket) = batch.lane(lane);
-            if number > 0 {
-                self.count(number, bucket);
-            }
+            self.count(number, bucket);
             lane += 1;
         }
         self.latency_sum.add(batch.sum);

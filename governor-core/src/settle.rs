@@ -164,10 +164,8 @@ pub fn settle_calm<C: Cell>(
     let mut lane = 0;
     while lane < Batch::LANES {
         let (number, bucket) = batch.lane(lane);
-        if number > 0 {
-            let (octave, quarter) = (bucket / 4, bucket as u32 & 3);
-            l.workload.limiter.successes(number, octave, quarter);
-        }
+        let (octave, quarter) = (bucket / 4, bucket as u32 & 3);
+        l.workload.limiter.successes(number, octave, quarter);
         lane += 1;
     }
     l.destination

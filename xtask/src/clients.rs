@@ -18,13 +18,15 @@ const INSTALLED: &str = "installed";
 /// Installs both where they are not what the tree names. About 120 MB, half a minute.
 pub fn ensure() -> Result<()> {
     let python = Set::new("python", "requirements.txt");
-    python.ensure("Python clients: requests, httpx, aiohttp, boto3, grpcio, redis-py, Kafka's", || {
-        install_python(&python)
-    })?;
+    python.ensure(
+        "Python clients: requests, httpx, aiohttp, boto3, grpcio, redis-py, Kafka's",
+        || install_python(&python),
+    )?;
     let node = Set::new("node", "package-lock.json");
-    node.ensure("Node clients: got, axios, undici, the AWS SDK, grpc-js, ioredis", || {
-        install_node(&node)
-    })
+    node.ensure(
+        "Node clients: got, axios, undici, the AWS SDK, grpc-js, ioredis",
+        || install_node(&node),
+    )
 }
 
 /// Packages and the file that names their versions.
