@@ -329,8 +329,9 @@ fn key_of(record: &Record) -> EndpointKey {
 /// The same, if there is one.
 #[inline(never)]
 fn known_endpoint(record: &Record) -> Option<&'static EndpointLedger<MapCell>> {
+    let key = &key_of(record);
     // SAFETY: as in `maps::find_or_create`.
-    unsafe { maps::ENDPOINTS.get(&key_of(record)) }
+    unsafe { maps::ENDPOINTS.get(key) }
 }
 
 /// Settles an ending: [`MOVED`], [`CALM`]. A global function, as in `cell`.
@@ -462,17 +463,14 @@ fn settle_stretch(record: &mut Record, now: Nanos) {
     let requests = !record.has(flag::OPAQUE) as u32;
     let outstanding = (record.asked != 0) as u32;
     let batch = record.calm().batch(outstanding, requests);
-    let workload_key = WorkloadKey {
+    // References, here and below: by value the map would copy the key once more.
+    let key = &WorkloadKey {
         workload: record.endpoint.workload,
         destination: record.endpoint.destination(record.group),
     };
+    let to = &key.destination;
     // SAFETY: as in `maps::find_or_create`. What was collected meanwhile is not made again.
-    let (workload, destination) = unsafe {
-        (
-            maps::WORKLOADS.get(&workload_key),
-            maps::DESTINATIONS.get(&workload_key.destination),
-        )
-    };
+    let (workload, destination) = unsafe { (maps::WORKLOADS.get(key), maps::DESTINATIONS.get(to)) };
     let (Some(endpoint), Some(workload), Some(destination)) =
         (known_endpoint(record), workload, destination)
     else {
