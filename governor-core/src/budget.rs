@@ -91,16 +91,22 @@ impl<C: Cell> Budget<C> {
     /// Notes a first try, and the rate of first tries while nothing fails.
     #[inline(always)]
     pub fn first_try(&self, p: &Params, now: Nanos) {
-        self.first_tries(p, now, 1);
+        if let Some(count) = self.first_tries.add(p.budget_epoch(now), 1) {
+            self.learn(p, now, count);
+        }
     }
 
-    /// The same of several.
+    /// Notes several that were then, and are told late.
     #[inline(always)]
-    pub fn first_tries(&self, p: &Params, now: Nanos, number: u32) {
-        let epoch = p.budget_epoch(now);
-        let Some(count) = self.first_tries.add(epoch, number) else {
-            return;
-        };
+    pub fn first_tries(&self, p: &Params, now: Nanos, then: Nanos, number: u32) {
+        let (epoch, added) = (p.budget_epoch(now), p.budget_epoch(then));
+        if let Some(count) = self.first_tries.add_late(epoch, added, number) {
+            self.learn(p, now, count);
+        }
+    }
+
+    #[inline(always)]
+    fn learn(&self, p: &Params, now: Nanos, count: u64) {
         // Ten epochs in milliseconds.
         let window = p.budget_epoch / 100_000;
         if now
@@ -114,15 +120,18 @@ impl<C: Cell> Budget<C> {
     /// Notes a success: it earns, for its workload and for all.
     #[inline(always)]
     pub fn success(&self, share: &Share<C>, p: &Params, now: Nanos) {
-        self.successes(share, p, now, 1);
+        let epoch = p.budget_epoch(now);
+        share.successes.add(epoch, 1);
+        self.successes.add(epoch, 1);
     }
 
-    /// The same of several.
+    /// Notes several that were then, and are told late: they earn no longer than if
+    /// they had been told at once.
     #[inline(always)]
-    pub fn successes(&self, share: &Share<C>, p: &Params, now: Nanos, number: u32) {
-        let epoch = p.budget_epoch(now);
-        share.successes.add(epoch, number);
-        self.successes.add(epoch, number);
+    pub fn successes(&self, share: &Share<C>, p: &Params, now: Nanos, then: Nanos, number: u32) {
+        let (epoch, added) = (p.budget_epoch(now), p.budget_epoch(then));
+        share.successes.add_late(epoch, added, number);
+        self.successes.add_late(epoch, added, number);
     }
 
     /// Notes a failure.

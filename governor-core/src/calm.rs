@@ -17,9 +17,10 @@
 //! Nothing is decided later for it. What ends a stretch is looked at before each
 //! attempt and after each answer: any failure of the workload at the destination (its
 //! [`Trouble`]) makes the next exchange on each of its connections an ordinary one,
-//! and one that is on its way then ends as an ordinary one. What the law learns late,
-//! by [`LONGEST`] at most, it learns of health only, of which it then knows too
-//! little: its budget allows less, its breaker has seen the last success earlier.
+//! and one that is on its way then ends as an ordinary one. What the law learns late
+//! it learns of health only, of which it then knows too little: its budget allows less,
+//! its breaker has seen the last success earlier, by twice [`LONGEST`] at most (a
+//! stretch, and the exchange that outlasts it).
 //!
 //! Its place in flight a connection keeps from one exchange to the next. It is used
 //! without a pause, so that it is in flight for a fifth of the time at least: a limit
@@ -53,7 +54,7 @@ const PAUSE: Nanos = Nanos(200_000);
 /// So long nothing has failed: what the breaker calls silence. No rule that does not
 /// go by a failed attempt looks back further.
 const QUIET: Millis = Millis(2_000);
-/// What is settled later than this is counted, and nothing more.
+/// What is settled later than this says nothing of what is in flight now.
 const STALE: Nanos = Nanos::from_secs(1);
 /// Words of trouble. Who shares one with another is calm less often.
 pub const WORDS: u32 = 4_096;
@@ -135,8 +136,10 @@ pub struct Calm {
     lowest: u32,
     /// Exchanges that were noted.
     number: u32,
+    /// When the last one ended, ns.
+    ended: u64,
     /// Zero.
-    reserved: [u64; 4],
+    reserved: [u64; 3],
 }
 
 const _: () = assert!(
@@ -148,7 +151,7 @@ const _: () = assert!(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Batch {
-    /// When the last of them ended, or a moment later.
+    /// When the last of them ended.
     pub last: Nanos,
     /// By latency: see [`Batch::lane`].
     pub lanes: u64,
@@ -165,10 +168,12 @@ pub struct Batch {
 }
 
 /// Whether the law has nothing to do for the exchanges that follow this one, an
-/// admitted first try that succeeded just now.
+/// admitted first try that succeeded just now after `took` microseconds. Of slow ones
+/// the breaker has to know at once that they succeed.
 #[inline(always)]
-pub fn may_begin<C: Cell>(p: &Params, now: Nanos, l: &Ledgers<'_, C>) -> bool {
-    matches!(l.endpoint.breaker.view().state, State::Closed)
+pub fn may_begin<C: Cell>(p: &Params, now: Nanos, took: u64, l: &Ledgers<'_, C>) -> bool {
+    took <= LONGEST.micros()
+        && matches!(l.endpoint.breaker.view().state, State::Closed)
         && l.endpoint.breaker.is_whole(p, now.stamp())
         && l.endpoint.answers()
         && l.workload.limiter.limit(p).is_none()
@@ -201,6 +206,7 @@ impl Calm {
         self.answer = if status == 0 { 0 } else { written(status) };
         self.lowest = number_of(took.micros()).saturating_sub(BELOW);
         self.number = 0;
+        self.ended = now.0;
     }
 
     /// Which word of trouble tells whether it goes on.
@@ -236,12 +242,13 @@ impl Calm {
     pub fn note(&mut self, now: Nanos, took: Nanos) -> bool {
         let micros = took.micros();
         let lane = number_of(micros).wrapping_sub(self.lowest);
-        if lane >= LANES {
+        if lane >= LANES || took.0 > LONGEST.0 {
             return false;
         }
         self.lanes += 1 << (lane * LANE_BITS);
         self.sum += micros;
         self.number += 1;
+        self.ended = now.0;
         self.rest(now, took);
         true
     }
@@ -251,7 +258,7 @@ impl Calm {
     #[inline(always)]
     pub const fn batch(&self, outstanding: u32, requests: u32) -> Batch {
         Batch {
-            last: Nanos(self.until),
+            last: Nanos(self.ended),
             lanes: self.lanes,
             sum: self.sum,
             lowest: self.lowest,

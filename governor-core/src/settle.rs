@@ -142,9 +142,9 @@ pub fn settle_calm<C: Cell>(
         l.workload
             .bump_by(count::REQUEST_OFFERED_FIRST, batch.began);
         l.workload.bump_by(count::REQUEST_FIRST, batch.began);
-        if !batch.is_stale(now) {
-            l.destination.budget.first_tries(p, now, batch.began);
-        }
+        l.destination
+            .budget
+            .first_tries(p, now, batch.last, batch.began);
     }
     if batch.number == 0 {
         return;
@@ -152,27 +152,29 @@ pub fn settle_calm<C: Cell>(
     l.workload
         .bump_by(count::EXCHANGE + Outcome::Success as usize, batch.number);
     l.destination.observe_all(batch);
-    if batch.is_stale(now) {
-        return;
-    }
     l.endpoint.touched.keep(now.stamp().0);
     l.workload.touched.keep(now.stamp().0);
     l.destination.touched.keep(now.stamp().0);
     l.endpoint
         .breaker
         .succeeded_before(batch.last.stamp(), batch.number, batch.longest());
+    l.destination
+        .budget
+        .successes(&l.workload.share, p, now, batch.last, batch.number);
+    if p.failure_share != 0 {
+        let (epoch, added) = (p.breaker_epoch(now), p.breaker_epoch(batch.last));
+        l.endpoint.successes.add_late(epoch, added, batch.number);
+    }
+    // The limiter goes by what is now: what is stale teaches it nothing.
+    if batch.is_stale(now) {
+        return;
+    }
     let mut lane = 0;
     while lane < Batch::LANES {
         let (number, bucket) = batch.lane(lane);
         let (octave, quarter) = (bucket / 4, bucket as u32 & 3);
         l.workload.limiter.successes(number, octave, quarter);
         lane += 1;
-    }
-    l.destination
-        .budget
-        .successes(&l.workload.share, p, now, batch.number);
-    if p.failure_share != 0 {
-        l.endpoint.successes.add(p.breaker_epoch(now), batch.number);
     }
     l.workload.limiter.tick(p, now);
 }

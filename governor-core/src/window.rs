@@ -94,6 +94,15 @@ impl Cap {
 /// Marks a cap that holds for one epoch only.
 const STRICT: u64 = 1 << 63;
 
+/// Marks, in the place of a cap, the epoch of what is added late. No cap is so large.
+const LATE: u64 = 1 << 62;
+
+/// Whether something is added late.
+#[inline(always)]
+const fn is_late(bound: u64) -> bool {
+    bound & (STRICT | LATE) == LATE
+}
+
 /// The word, unpacked.
 #[derive(Clone, Copy)]
 struct Word {
@@ -216,6 +225,14 @@ impl<C: Cell> Window<C> {
         if after == REFUSED { None } else { Some(after) }
     }
 
+    /// Adds `amount` in the epoch `added` of the window that ends with `epoch`: the count
+    /// after it, or `None` where that has expired. It is no more than is told late.
+    #[inline(always)]
+    pub fn add_late(&self, epoch: u64, added: u64, amount: u32) -> Option<u64> {
+        let after = self.open_and_change(epoch, amount as i32, LATE | added & EPOCH_MASK as u64);
+        if after == REFUSED { None } else { Some(after) }
+    }
+
     /// Adds one, unless that would exceed `cap`: the count after it, or `None`.
     #[inline(always)]
     pub fn reserve(&self, epoch: u64, cap: Cap) -> Option<u64> {
@@ -298,7 +315,7 @@ impl<C: Cell> Window<C> {
         }
     }
 
-    /// Adds `delta` within the [`Cap`] `bound`, or takes one back that was added
+    /// Adds `delta` within the [`Cap`] `bound` or late, or takes one back that was added
     /// in the epoch `bound`; returns the window's count after it, or [`REFUSED`].
     /// The word must have been brought to `epoch` before.
     #[inline(always)]
@@ -310,14 +327,16 @@ impl<C: Cell> Window<C> {
             let seen = self.word.load();
             let mut word = Word::unpack(seen);
             // An addition counts in the word's epoch even where this CPU's
-            // clock is behind. A removal counts where the addition was, unless
-            // that has expired: then there is nothing left to take back.
-            let slot = if delta >= 0 {
-                word.epoch
-            } else {
+            // clock is behind. A removal counts where the addition was, and so does
+            // what is added late, unless that has expired: then there is nothing left
+            // to take back, or to add.
+            let past = delta < 0 || is_late(bound);
+            let slot = if past {
                 bound as u32 & EPOCH_MASK
+            } else {
+                word.epoch
             };
-            if delta < 0 {
+            if past {
                 if word.epoch.wrapping_sub(slot) & EPOCH_MASK >= word.live {
                     return REFUSED;
                 }

@@ -207,7 +207,7 @@ impl World {
             && step.outcome == Outcome::Success
             && probe.is_none()
             && self.trouble.is_quiet(self.now)
-            && may_begin(p, self.now, &ledgers);
+            && may_begin(p, self.now, took.micros(), &ledgers);
         connection.calm.rest(self.now, took);
         if begins {
             ledgers.workload.limiter.enter_unasked(self.now);
@@ -219,15 +219,29 @@ impl World {
     }
 
     fn play(mut self, steps: &[Step]) -> Self {
+        self.begin(steps);
+        self.end()
+    }
+
+    fn begin(&mut self, steps: &[Step]) {
         for (number, step) in steps.iter().enumerate() {
             self.exchange(number, step);
         }
+    }
+
+    /// Connections end.
+    fn end(mut self) -> Self {
         for which in 0..self.connections.len() {
             if self.connections[which].on {
                 self.leave(which, 0);
             }
         }
         self
+    }
+
+    /// As the breaker knows it, ms.
+    fn last_success(&self) -> u64 {
+        self.node.callers[0].endpoint.breaker.last_success().0
     }
 
     /// All that is reported, and what budget and limiter go by.
@@ -244,15 +258,22 @@ impl World {
             all.push((format!("bucket {bucket}"), cell.load(SeqCst)));
         }
         let p = &self.node.params;
-        let allowance = destination.budget.allowance(p, self.now);
-        all.push(("retries allowed".to_owned(), allowance));
+        let earned = destination.budget.allowance(p, self.now) - destination.budget.reserve(p);
+        all.push(("retries earned".to_owned(), earned));
         let in_flight = workload.limiter.in_flight(self.now);
         all.push(("in flight".to_owned(), in_flight));
-        let last = caller.endpoint.breaker.last_success().0;
-        // It may be told a moment late.
-        all.push(("had a success".to_owned(), u64::from(last > 0)));
+        all.push(("last success".to_owned(), self.last_success()));
         all
     }
+}
+
+/// What the books of two worlds have that differs.
+fn differences(one: &World, other: &World) -> String {
+    let pairs = one.books().into_iter().zip(other.books());
+    pairs
+        .filter(|(one, other)| one != other)
+        .map(|((what, one), (_, other))| format!("{what}: {one}, {other}; "))
+        .collect()
 }
 
 /// A healthy life: pauses of all lengths, latencies over a wide range.
@@ -278,21 +299,87 @@ fn failing() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Outcome::NoAnswer),
         1 => Just(Outcome::Cancelled),
     ];
-    (healthy(), proptest::collection::vec(outcome, 400)).prop_map(|(mut steps, outcomes)| {
-        for (step, outcome) in steps.iter_mut().zip(outcomes) {
+    (healthy(), proptest::collection::vec(outcome, 400)).prop_map(|(steps, outcomes)| {
+        let mut life = Vec::new();
+        for (mut step, outcome) in steps.into_iter().zip(outcomes) {
             step.outcome = outcome;
+            let failed = outcome != Outcome::Success;
+            let connection = step.connection;
+            life.push(step);
+            // Who is in constant use says something before the retry comes.
+            for other in (0..3).filter(|other| failed && *other != connection) {
+                life.push(Step {
+                    connection: other,
+                    ..alike(1).remove(0)
+                });
+            }
+        }
+        life
+    })
+}
+
+/// Healthy, on slow services too: each exchange takes about as long as the one before.
+fn slow() -> impl Strategy<Value = Vec<Step>> {
+    let took = prop_oneof![100u64..1_000, 1_000u64..200_000, 200_000u64..5_000_000];
+    (took, healthy()).prop_map(|(took, mut steps)| {
+        for step in &mut steps {
+            step.took = took + step.took / 10;
+            step.pause = step.pause.min(took);
         }
         steps
     })
 }
 
+/// Nobody answers any more: tries of others, 50 ms apart.
+fn silence() -> Vec<Step> {
+    let step = Step {
+        connection: 3,
+        pause: 50_000,
+        took: 10,
+        outcome: Outcome::NoAnswer,
+    };
+    vec![step; 120]
+}
+
+/// What the breaker may be told late of a success, ms.
+const LATE: u64 = 2 * LONGEST.0 / 1_000_000;
+
 proptest! {
+    #[test]
+    fn silence_opens_the_breaker_as_soon_as_one_by_one_and_hardly_sooner(steps in slow()) {
+        let mut worlds = [Way::Together, Way::OneByOne].map(|way| {
+            let params = Params {
+                concurrency: concurrency::DISABLED,
+                budget_enabled: 0,
+                ..Params::DEFAULT
+            };
+            let mut world = World::new(params, 4, way);
+            world.begin(&steps);
+            world
+        });
+        let [together, one_by_one] = worlds.each_ref().map(World::last_success);
+        prop_assert!(together <= one_by_one, "{together} after {one_by_one}");
+        prop_assert!(together + LATE + 1 >= one_by_one, "{together} {one_by_one}");
+        let [together, one_by_one] = worlds.each_mut().map(|world| {
+            world.denied.clear();
+            world.begin(&silence());
+            world.denied.first().copied().expect("the breaker opened")
+        });
+        let sooner = one_by_one as i64 - together as i64;
+        // By number of tries, of 50 ms each.
+        prop_assert!((0..=LATE as i64 / 50 + 1).contains(&sooner), "{together} {one_by_one}");
+        let [together, one_by_one] = worlds.map(World::end);
+        prop_assert!(together.last_success() <= one_by_one.last_success());
+    }
+
     #[test]
     fn a_healthy_life_leaves_the_same_books_together_as_one_by_one(steps in healthy()) {
         let together = World::new(Params::DEFAULT, 3, Way::Together).play(&steps);
         let one_by_one = World::new(Params::DEFAULT, 3, Way::OneByOne).play(&steps);
         prop_assert_eq!(&together.denied, &Vec::new());
-        prop_assert_eq!(together.books(), one_by_one.books());
+        prop_assert_eq!(differences(&together, &one_by_one), "");
+        let reserve = |world: &World| world.node.destination.budget.reserve(&world.node.params);
+        prop_assert_eq!(reserve(&together), reserve(&one_by_one));
     }
 
     #[test]
@@ -300,7 +387,11 @@ proptest! {
         let together = World::new(Params::DEFAULT, 3, Way::Together).play(&steps);
         let one_by_one = World::new(Params::DEFAULT, 3, Way::OneByOne).play(&steps);
         prop_assert_eq!(&together.denied, &one_by_one.denied);
-        prop_assert_eq!(together.books(), one_by_one.books());
+        prop_assert_eq!(differences(&together, &one_by_one), "");
+        // The healthy rate is of what was told before the failure.
+        let reserve = |world: &World| world.node.destination.budget.reserve(&world.node.params);
+        let (less, most) = (reserve(&together), reserve(&one_by_one));
+        prop_assert!(less <= most && less + 3 * u64::from(MOST) / 10 >= most, "{less} {most}");
     }
 }
 
@@ -403,6 +494,16 @@ fn a_stretch_is_over_after_a_tenth_of_a_second_or_sixty_four_exchanges() {
 }
 
 #[test]
+fn what_takes_longer_than_a_stretch_is_never_calm() {
+    let mut steps = alike(100);
+    for step in &mut steps {
+        step.took = LONGEST.micros() + 1;
+    }
+    let world = World::new(Params::DEFAULT, 1, Way::Together).play(&steps);
+    assert_eq!(world.calm, 0);
+}
+
+#[test]
 fn with_a_limit_or_a_ramp_each_is_judged() {
     let fixed = Params {
         concurrency: concurrency::FIXED,
@@ -413,29 +514,35 @@ fn with_a_limit_or_a_ramp_each_is_judged() {
     assert_eq!(world.calm, 0);
 }
 
-#[test]
-fn exchanges_that_are_told_much_later_are_counted_and_teach_nothing() {
+/// Exchanges that are told so long after they were, s: by what more retries may go.
+fn earned_after(seconds: u64) -> u64 {
     let mut world = World::new(Params::DEFAULT, 1, Way::Together);
-    for (number, step) in alike(20).iter().enumerate() {
-        world.exchange(number, step);
-    }
-    let last = world.node.callers[0].endpoint.breaker.last_success();
-    world.now = Nanos(world.now.0 + 60_000_000 * MICRO);
+    world.begin(&alike(60));
+    let budget = |world: &World| {
+        let budget = &world.node.destination.budget;
+        budget.allowance(&Params::DEFAULT, world.now) - budget.reserve(&Params::DEFAULT)
+    };
+    let before = world.last_success();
+    world.now = Nanos(world.now.0 + seconds * 1_000_000 * MICRO);
     world.leave(0, 0);
-    let workload = &world.node.callers[0].workload;
-    assert_eq!(workload.read(count::REQUEST_FIRST), 20);
     assert_eq!(
-        world.node.callers[0].endpoint.breaker.last_success(),
-        last,
-        "a success of a minute ago is no sign of life"
+        world.node.callers[0].workload.read(count::REQUEST_FIRST),
+        60
     );
-    let allowed = world
-        .node
-        .destination
-        .budget
-        .allowance(&Params::DEFAULT, world.now);
-    let reserve = world.node.destination.budget.reserve(&Params::DEFAULT);
-    assert_eq!(allowed, reserve, "and earns nothing");
+    let told = world.last_success() - before;
+    assert!(
+        told <= LATE,
+        "a success is known for what it was, and no later"
+    );
+    budget(&world)
+}
+
+#[test]
+fn exchanges_that_are_told_late_earn_as_long_as_if_they_had_been_told_at_once() {
+    let percent = u64::from(Params::DEFAULT.budget_percent) / 100;
+    assert_eq!(earned_after(0), 60 * percent / 100);
+    assert_eq!(earned_after(5), 60 * percent / 100);
+    assert_eq!(earned_after(60), 0);
 }
 
 #[test]

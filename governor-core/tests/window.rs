@@ -314,3 +314,22 @@ fn an_epoch_alone_holds_nothing_of_the_one_sixteen_before_it() {
     window.add(116, 1);
     assert_eq!(window.within(116), 1);
 }
+
+#[test]
+fn what_is_added_late_counts_as_long_as_if_it_had_been_added_in_time() {
+    let window = Host::default();
+    assert!(window.add(100, 1).is_some());
+    assert_eq!(window.add_late(104, 102, 5), Some(6));
+    assert_eq!(window.count(111), 5, "the first has expired");
+    assert_eq!(
+        window.count(112),
+        0,
+        "and with its own epoch what came late"
+    );
+    assert!(window.add(115, 2).is_some());
+    assert_eq!(window.add_late(115, 104, 7), None, "it has expired");
+    assert_eq!(window.count(115), 2);
+    // Long idle: nothing of before is live.
+    assert_eq!(window.add_late(500, 495, 1), None);
+    assert_eq!(window.count(500), 0);
+}

@@ -8,6 +8,7 @@ use governor_core::{
     key::WorkloadKey,
     params::{Params, mode},
     record::{Record, flag},
+    status,
     units::Nanos,
     verdict::Outcome,
 };
@@ -33,6 +34,17 @@ fn trouble(word: u32) -> Option<&'static Trouble<MapCell>> {
 pub fn stir(key: &WorkloadKey, now: Nanos) {
     if let Some(trouble) = trouble(word_of(key)) {
         trouble.stir(now);
+    }
+}
+
+/// Whether an ending concerns other exchanges: it failed, or was answered that the same
+/// will be answered again, or to wait.
+#[inline(always)]
+pub fn stirs(outcome: Outcome, status: u32) -> bool {
+    match outcome {
+        Outcome::Success => status::is_final(status) || status::is_pushback(status),
+        Outcome::Cancelled => false,
+        _ => true,
     }
 }
 
@@ -92,7 +104,14 @@ pub fn rest(record: &mut Record, now: Nanos, took: Nanos, word: Option<u32>) {
     };
     record.entered = now.0;
     record.flags |= flag::CALM;
-    record.calm().begin(now, took, word, seal(word), status);
+    // Before the word is asked again: what goes wrong in between is not sealed in.
+    let seal = seal(word);
+    let quiet = match trouble(word) {
+        Some(trouble) => trouble.is_quiet(now),
+        None => false,
+    };
+    let seal = if quiet { seal } else { 0 };
+    record.calm().begin(now, took, word, seal, status);
 }
 
 /// Marks what begins now as coming without a pause, or not.

@@ -420,7 +420,7 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         lease,
     };
     let moved = settle(p, &ending, &ledgers).moved;
-    if !matches!(outcome, Outcome::Success | Outcome::Cancelled) {
+    if calm::stirs(outcome, ending.status) {
         calm::stir(&workload_key, now);
     }
     if !matches!(moved, Move::None) {
@@ -437,7 +437,7 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         });
     }
     match calm::may_begin(p, record, &workload_key, now, outcome) {
-        Some(word) if governor_core::calm::may_begin(p, now, &ledgers) => {
+        Some(word) if governor_core::calm::may_begin(p, now, micros, &ledgers) => {
             // The connection keeps a place in flight.
             workload.limiter.enter_unasked(now);
             moved as u64 | CALM | (word as u64) << WORD_SHIFT
