@@ -44,7 +44,7 @@ use crate::params::Params;
 use crate::units::{Millis, Nanos};
 
 /// Exchanges that are settled together at most.
-pub const MOST: u32 = 64;
+pub const MOST: u32 = 255;
 /// How long a stretch lasts at most: a tick of the limiter.
 pub const LONGEST: Nanos = Nanos::from_millis(100);
 /// A pause no longer than so many times the exchange before it is none.

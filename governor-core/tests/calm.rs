@@ -406,9 +406,9 @@ fn alike(count: usize) -> Vec<Step> {
 }
 
 #[test]
-fn of_a_thousand_exchanges_without_a_pause_one_in_sixty_is_judged() {
-    let world = World::new(Params::DEFAULT, 1, Way::Together).play(&alike(1_000));
-    let judged = 1_000 - world.calm;
+fn of_four_thousand_exchanges_without_a_pause_one_in_two_hundred_is_judged() {
+    let world = World::new(Params::DEFAULT, 1, Way::Together).play(&alike(4_000));
+    let judged = 4_000 - world.calm;
     assert!((15..=19).contains(&judged), "{judged} were judged");
 }
 
@@ -476,7 +476,7 @@ fn an_order_and_a_new_policy_end_it() {
 }
 
 #[test]
-fn a_stretch_is_over_after_a_tenth_of_a_second_or_sixty_four_exchanges() {
+fn a_stretch_is_over_after_a_tenth_of_a_second_or_as_many_exchanges_as_a_lane_holds() {
     let seal = Trouble::<AtomicU64>::default().seal(&CALM);
     let mut calm = Calm::zeroed();
     let long = Nanos(40_000 * MICRO);

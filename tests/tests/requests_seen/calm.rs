@@ -7,12 +7,12 @@ use super::outcomes::{A_WHILE, reset};
 use super::{BUSY, OK, get, on_stage};
 
 /// Enough for several stretches.
-const MANY: usize = 150;
+const MANY: usize = 600;
 
 #[test]
 fn requests_without_a_pause_are_counted_to_the_last_one() {
     on_stage(|stage| {
-        for count in [1, 2, 3, 4, 5, 65, 66, 67, 68, 69, 200] {
+        for count in [1, 2, 3, 4, 5, 256, 257, 258, 259, 260, 800] {
             let mut wire = stage.wire(format!("{count} sent, {count} well"));
             for _ in 0..count {
                 wire.exchange(get("/poll"), OK);
@@ -24,15 +24,15 @@ fn requests_without_a_pause_are_counted_to_the_last_one() {
 #[test]
 fn turns_without_a_pause_are_counted_to_the_last_one() {
     on_stage(|stage| {
-        for count in [1, 2, 3, 4, 66, 67, 200] {
+        for count in [1, 2, 3, 4, 257, 258, 800] {
             let mut wire = stage.wire(format!("{count} well"));
             for _ in 0..count {
                 wire.exchange([1, 2, 3], [4, 5, 6]);
             }
         }
         // Of several segments each, in both directions.
-        let mut wire = stage.wire("200 well");
-        for _ in 0..200 {
+        let mut wire = stage.wire("600 well");
+        for _ in 0..600 {
             wire.say(&[[1, 2], [3, 4]]);
             wire.answer(&[[5, 6], [7, 8]]);
         }
