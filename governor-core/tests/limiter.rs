@@ -275,6 +275,24 @@ fn where_the_floor_does_not_help_it_sleeps() {
 }
 
 #[test]
+fn latency_that_sways_whatever_the_limit_is_what_is_usual_soon() {
+    let sways = |load: &mut Load| {
+        load.run(400, 1, Service::Answers { after: 100 });
+        let refused = load.refused;
+        load.run(400, 1, Service::Answers { after: 300 });
+        load.refused + refused
+    };
+    let mut load = Load::new();
+    for _ in 0..8 {
+        assert_eq!(sways(&mut load), 0, "asleep");
+    }
+    load.run(3_000, 1, Service::Hangs { after: 1_000 });
+    load.limiter.restore(&P);
+    let refused: Vec<_> = (0..10).map(|_| sways(&mut load)).collect();
+    assert!(refused[0] > 0 && refused[7..] == [0; 3], "{refused:?}");
+}
+
+#[test]
 fn what_never_ends_is_parked_after_two_seconds() {
     let limiter = Limiter::<AtomicU64>::default();
     for _ in 0..100 {

@@ -355,6 +355,15 @@ fn a_limit_that_is_not_used_does_not_grow_between_two_stalls() {
 }
 
 #[test]
+fn latency_that_sways_is_not_taken_for_a_queue() {
+    // 0.31 where the limiter wakes on twice the usual latency, 0.44 where it never takes slower answers for usual.
+    for (name, possible) in [("sways-beside-a-hang", 0.667), ("sways-after-a-stall", 1.0)] {
+        let goodput = goodput(&scenario(name), Law::REAL, "this law");
+        at_least(name, goodput, possible - MARGIN);
+    }
+}
+
+#[test]
 fn a_service_that_is_slower_for_good_is_not_limited_for_good() {
     let slower = scenario("slower-for-good");
     let limited = |report: &Report| report.limited_share(60..88);

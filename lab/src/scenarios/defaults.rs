@@ -52,9 +52,9 @@ fn play(play: &Play<'_>) -> Found {
              stalled one come back later. It is 1 s for the many that only stalled; a service that needs long until it \
              is warm wants 2 to 5 s."
                 .to_owned(),
-            "`concurrency.latencyTolerance`: latency may sway by so much beside a backend that hangs; what sways by more \
-             is taken for a queue, and most of what could succeed is refused. It matters only where answers take more \
-             than a sixteenth of what callers wait: below, the limiter does not call latency high."
+            "`concurrency.latencyTolerance`: in the first seconds after a stall latency may sway by so much; what sways \
+             by more is taken for a queue until six tenths of a second of it have passed. It matters only where answers \
+             take more than a sixteenth of what callers wait: below, the limiter does not call latency high."
                 .to_owned(),
             "`retry.evidenceWindow`: guesses refuse nothing. Retries that come later are not counted as such, and polls \
              that come sooner are."

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use governor_tests::sim::Law;
+use governor_tests::sim::busy::sways;
 use governor_tests::sim::world::{Backend, Caller, Jitter, Mode, Random, World, poisson};
 
 use super::scenes::{DEGRADED, OVERLOAD, STALLED_NODES, alike, named, possible};
@@ -25,7 +26,16 @@ pub const ALL: &[Trial] = &[
         chosen: 2.0,
         values: &[1.2, 1.5, 2.0, 3.0, 5.0, 10.0],
         set: |p, times| p.latency_tolerance = (times * 100.0).round() as u32,
-        scenes: &[&SWAYING, &SWAYING_MORE, &CROWDED, &SLOWER, &OVERLOAD],
+        scenes: &[
+            &SWAYING,
+            &SWAYING_MORE,
+            &STALLED,
+            &STALLED_MORE,
+            &STALLED_QUICK,
+            &CROWDED,
+            &SLOWER,
+            &OVERLOAD,
+        ],
     },
     Trial {
         key: "pacing.maxDelay",
@@ -59,17 +69,57 @@ const SWAYING_MORE: Scene = Scene::of(
 
 /// One backend of three hangs from 20 s on; the others take 100 ms, or for 2 s of 4 so long. Nobody waits in a queue.
 fn swaying(random: &mut Random, slow: f64) -> World {
-    let healthy = || {
-        Backend::parallel(move |time, _, random| {
-            let turn = if time % 4.0 < 2.0 { 0.1 } else { slow };
-            turn * random.between(0.7, 1.3)
-        })
-    };
+    let healthy = || sways(4.0, slow);
     let hangs = healthy().that(|time, _, _| match time >= 20.0 {
         true => Mode::Hang,
         false => Mode::Serve,
     });
     alike(1, 300.0, 80).patient(random, vec![healthy(), healthy(), hangs])
+}
+
+/// All backends hang from 20 s to 25 s. What wakes the limit is over, and latency sways on: by less than the tolerance.
+const STALLED: Scene = Scene::of(
+    |random| stalled(random, 4.0, 0.17),
+    &[
+        mean(
+            "goodput in the 6 s after a stall, where backends take 100 or 170 ms, of what is possible",
+            More(0.05),
+            |report| report.all.goodput(26..32),
+        ),
+        mean("the same from 4 s after it on", More(0.03), |report| {
+            report.all.goodput(29..78)
+        }),
+    ],
+);
+
+/// By more.
+const STALLED_MORE: Scene = Scene::of(
+    |random| stalled(random, 4.0, 0.25),
+    &[mean(
+        "goodput from 4 s after a stall on, where backends take 100 or 250 ms, of what is possible",
+        More(0.03),
+        |report| report.all.goodput(29..78),
+    )],
+);
+
+/// By more, and to and fro in less than a second.
+const STALLED_QUICK: Scene = Scene::of(
+    |random| stalled(random, 0.8, 0.3),
+    &[mean(
+        "goodput from 4 s after a stall on, where backends take 100 or 300 ms, for 0.4 s each, of what is possible",
+        More(0.03),
+        |report| report.all.goodput(29..78),
+    )],
+);
+
+fn stalled(random: &mut Random, turn: f64, slow: f64) -> World {
+    let backend = || {
+        sways(turn, slow).that(|time, _, _| match (20.0..25.0).contains(&time) {
+            true => Mode::Hang,
+            false => Mode::Serve,
+        })
+    };
+    alike(1, 300.0, 80).patient(random, vec![backend(), backend(), backend()])
 }
 
 /// 50 nodes ask for three times what 40 workers can do, who take 200 ms each.

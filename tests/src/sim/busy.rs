@@ -58,7 +58,7 @@ impl Scenario {
     ];
 
     /// Where limiters have work to do, beyond what chose the law.
-    pub const LIMITED: [Self; 4] = [
+    pub const LIMITED: [Self; 6] = [
         Self {
             name: "node-overload",
             title: "50 nodes, 1.2x overload, 3 retries",
@@ -116,7 +116,53 @@ impl Scenario {
                 )
             },
         },
+        Self {
+            name: "sways-beside-a-hang",
+            title: "1 of 3 backends hangs, the others take 100 or 250 ms by turns, 300/s, no retries",
+            judged: Seconds(25, 78),
+            possible: None,
+            world: |random| {
+                let hangs = sways(4.0, 0.25).that(|time, _, _| match time >= 20.0 {
+                    true => Mode::Hang,
+                    false => Mode::Serve,
+                });
+                let backends = vec![sways(4.0, 0.25), sways(4.0, 0.25), hangs];
+                World::single(
+                    80,
+                    poisson(random, 300.0, 0.0, 80.0),
+                    backends,
+                    Caller::PATIENT,
+                )
+            },
+        },
+        Self {
+            name: "sways-after-a-stall",
+            title: "a stall of 5 s; answers take 100 or 300 ms, for 0.4 s each, 300/s, no retries",
+            judged: Seconds(29, 78),
+            possible: None,
+            world: |random| {
+                let stalls =
+                    sways(0.8, 0.3).that(|time, _, _| match (20.0..25.0).contains(&time) {
+                        true => Mode::Hang,
+                        false => Mode::Serve,
+                    });
+                World::single(
+                    80,
+                    poisson(random, 300.0, 0.0, 80.0),
+                    vec![stalls],
+                    Caller::PATIENT,
+                )
+            },
+        },
     ];
+}
+
+/// A backend that takes 100 ms, or for half of each turn so long, both in seconds. Nobody waits in a queue.
+pub fn sways(turn: f64, slow: f64) -> Backend {
+    Backend::parallel(move |time, _, random| {
+        let takes = if time % turn < turn / 2.0 { 0.1 } else { slow };
+        takes * random.between(0.7, 1.3)
+    })
 }
 
 /// When the machine does something else: from, until.
