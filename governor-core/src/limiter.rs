@@ -47,11 +47,11 @@ const WAKE_TICKS: u64 = 3;
 const WAKE_TOLERANCES: u64 = 4;
 /// Ticks in a row in which it was not needed after which it sleeps again.
 const SLEEP_TICKS: u64 = 50;
-/// Ticks of high latency in which it refused and nobody gave up, after which that latency
-/// is what is usual now: the limit is a quarter of what it was, and that has not helped.
+/// Where latency is high although the limit is down to so small a part of what it was,
+/// and nobody has given up meanwhile, that latency is what is usual now.
 /// (Simulated: a service that has recovered and takes 100 or 300 ms by turns, goodput 0.44
-/// for ever without it, 0.94 with 20 of them, 1.00.)
-const IN_VAIN_TICKS: u64 = 6;
+/// for ever without it.)
+const IN_VAIN: u64 = 4;
 /// Latencies that make a median: of fewer it is noise, and they are added to those
 /// of the next tick, for a second. (Simulated: 200 long polls beside short calls
 /// that hang for 1.5 s, goodput 0.96 with fewer.)
@@ -115,8 +115,8 @@ pub struct Limiter<C = u64> {
     unneeded: C,
     /// How long callers wait in vain, us: a mean that follows the last few.
     patience: C,
-    /// Ticks of high latency in which it refused, since somebody gave up.
-    in_vain: C,
+    /// The highest limit, x 256, that refused since somebody gave up.
+    highest: C,
     /// The tick after which the latencies in the histogram begin.
     measured: C,
 }
@@ -137,7 +137,7 @@ impl<C: Default> Default for Limiter<C> {
             high: C::default(),
             unneeded: C::default(),
             patience: C::default(),
-            in_vain: C::default(),
+            highest: C::default(),
             measured: C::default(),
         }
     }
@@ -336,17 +336,17 @@ impl<C: Cell> Limiter<C> {
             return;
         }
         if gave_up > 0 {
-            self.in_vain.store(0);
-        } else if high && refused > 0 {
-            self.in_vain.add(1);
+            self.highest.store(0);
+        } else if refused > 0 {
+            self.highest.raise(limit);
         }
-        let helpless = self.in_vain.load() >= IN_VAIN_TICKS;
-        if (at_floor || helpless) && high && median < self.patience() * 3 / 8 {
+        let in_vain = limit * IN_VAIN <= self.highest.load();
+        if (at_floor || in_vain) && high && median < self.patience() * 3 / 8 {
             // The service is as fast as it gets: that, and not the past, is its baseline.
             // At worst that lets a queue grow to half of what callers wait.
             self.baseline.store(median);
             self.high.store(0);
-            self.in_vain.store(0);
+            self.highest.store(0);
         }
         let slow = self.high.load() > 0;
         let bad = if successes > 0 { slow } else { gave_up > 0 };
@@ -455,7 +455,7 @@ impl<C: Cell> Limiter<C> {
         let peak = self.healthy_peak.load();
         self.limit.store(if peak > floor { peak } else { floor });
         self.unneeded.store(0);
-        self.in_vain.store(0);
+        self.highest.store(0);
         true
     }
 

@@ -53,7 +53,7 @@ fn play(play: &Play<'_>) -> Found {
              is warm wants 2 to 5 s."
                 .to_owned(),
             "`concurrency.latencyTolerance`: in the first seconds after a stall latency may sway by so much; what sways \
-             by more is taken for a queue until six tenths of a second of it have passed. It matters only where answers \
+             by more is taken for a queue until the limit is down to a quarter. It matters only where answers \
              take more than a sixteenth of what callers wait: below, the limiter does not call latency high."
                 .to_owned(),
             "`retry.evidenceWindow`: guesses refuse nothing. Retries that come later are not counted as such, and polls \
