@@ -343,17 +343,16 @@ proptest! {
                 let (when, going) = ends.pop_front().expect("not empty");
                 node.end(going, at(when), Outcome::Success);
             }
-            for caller in 0..3 {
+            for (caller, yields) in yields.into_iter().enumerate() {
                 random ^= random << 13;
                 random ^= random >> 17;
                 random ^= random << 5;
                 match node.attempt(caller, at(now), Evidence::None, random) {
                     Ok(going) => ends.push_back((now + latency, going)),
                     Err(denied) => prop_assert!(
-                        now <= start + bound + yields[caller],
-                        "{denied:?} {} ms after health, bound {bound} ms + {}: {:?}",
+                        now <= start + bound + yields,
+                        "{denied:?} {} ms after health, bound {bound} ms + {yields}: {:?}",
                         now - start,
-                        yields[caller],
                         node.callers[caller].endpoint.breaker.view(),
                     ),
                 }
