@@ -178,6 +178,16 @@ impl Taken {
 
     /// What its chart is drawn from.
     pub fn run(&self) -> Run {
+        self.drawn(&self.samples)
+    }
+
+    /// The same, of the governor only what concerns one destination.
+    pub fn run_of(&self, destination: &str) -> Run {
+        let samples = self.samples.iter().map(|sample| sample.only(destination));
+        self.drawn(&samples.collect::<Vec<_>>())
+    }
+
+    fn drawn(&self, samples: &[Sample]) -> Run {
         let clock = self.clock;
         Run {
             name: self.name.clone(),
@@ -187,9 +197,9 @@ impl Taken {
             load: clock.load(CHART, &self.slots).rate(CHART),
             goodput: clock.goodput(CHART, &self.tries).rate(CHART),
             capacity: clock.capacity(CHART, &self.slots),
-            denied: clock.count(CHART, denials(&self.samples)).rate(CHART),
-            breakers: sampled(clock, &self.samples, 0.0, |sample| sample.breakers() as f64),
-            limit: sampled(clock, &self.samples, f64::NAN, |sample| {
+            denied: clock.count(CHART, denials(samples)).rate(CHART),
+            breakers: sampled(clock, samples, 0.0, |sample| sample.breakers() as f64),
+            limit: sampled(clock, samples, f64::NAN, |sample| {
                 sample.limit().unwrap_or(f64::NAN)
             }),
             marks: self.marks.clone(),

@@ -33,6 +33,14 @@ impl Sample {
         destinations.find(|entry| entry["destination"] == name)
     }
 
+    /// The same, of one destination alone.
+    pub fn only(&self, name: &str) -> Self {
+        let entries = self.destination(name).into_iter().cloned().collect();
+        let mut status = self.status.clone();
+        status["destinations"] = Value::Array(entries);
+        Self { t: self.t, status }
+    }
+
     /// The entries of all destinations.
     pub fn destinations(&self) -> impl Iterator<Item = &Value> {
         self.status["destinations"].as_array().into_iter().flatten()

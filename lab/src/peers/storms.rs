@@ -57,6 +57,12 @@ fn blips(length: Length) -> usize {
     length.pick(1, 3, 5)
 }
 
+/// Told beside the goal that is missed.
+const WHY_A_HOLE: &str = "Where the governor loses: a proxy's limit of 100 was set by somebody who knows what the service bears, \
+                          and lets no queue grow. The governor is told nothing: it learns of a queue when the first \
+                          callers give up, after 1 s, and another 1.5 s go until the service has worked off what they \
+                          left behind.";
+
 fn overload(play: &Play<'_>) -> Found {
     let length = overloaded(play.length);
     let end = length as usize;
@@ -94,6 +100,7 @@ fn overload(play: &Play<'_>) -> Found {
             highest("goodput from 10 s on", &runs, goodput, ALIKE),
             highest("goodput from 2 s on", &runs, whole, ALIKE),
         ],
+        notes: vec![WHY_A_HOLE.to_owned()],
         runs: runs.iter().map(Taken::run).collect(),
         ..Found::default()
     }

@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         ];
         return Ok(run::exit_code(cargo().args(list).args(&args.scenarios))?.into());
     }
-    setup::ensure(Purpose::Demo)?.build()?;
+    setup::ensure(Purpose::Lab)?.build()?;
     run::run(cargo().args(["build", "--workspace"]))?;
     let target = tree::root().join("target");
     let mut lab = run::as_root(&target.join("debug/storm-lab").display().to_string())?;

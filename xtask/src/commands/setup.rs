@@ -38,6 +38,8 @@ pub enum Purpose {
     Demo,
     /// Also what the benchmark runs
     Bench,
+    /// Also what the storm lab runs: clients, and what drops packets
+    Lab,
     /// Also what fetches the proxies that the governor is compared with
     Peers,
     /// Also the lints, and the clients that the tests run
@@ -56,14 +58,15 @@ pub fn ensure(purpose: Purpose) -> Result<Toolchain> {
         Purpose::Build => Vec::new(),
         Purpose::Demo => needs::demo(),
         Purpose::Bench => needs::bench(),
-        Purpose::Peers => needs::bench().into_iter().chain(needs::peers()).collect(),
+        Purpose::Lab => needs::tests(),
+        Purpose::Peers => [needs::tests(), needs::bench(), needs::peers()].concat(),
         Purpose::Tests => for_tests(&toolchain.compiler),
     });
     if !missing.is_empty() {
         eprintln!("setup: packages for what is run:");
         apt::install(&missing, "install their like by hand")?;
     }
-    if purpose == Purpose::Tests {
+    if matches!(purpose, Purpose::Lab | Purpose::Tests) {
         clients::ensure()?;
     }
     eprintln!("setup: the kernel programs are built by {toolchain}");

@@ -51,14 +51,14 @@ fn play(play: &Play<'_>) -> Found {
             loads::NAMED,
         ),
         claims,
-        runs: vec![without.taken.run(), with.taken.run()],
+        runs: vec![without.taken.run_of("web"), with.taken.run_of("web")],
         key: Some(Key {
             what: "first tries refused where nothing fails".to_owned(),
             without: "0".to_owned(),
             with: denied.to_string(),
         }),
         notes: vec![
-            "The chart is that of one workload with bursts and a tenfold growth.".to_owned(),
+            "The chart is that of one workload with bursts and a tenfold growth, and of what it calls.".to_owned(),
             with.told(),
         ],
         ..Found::default()
