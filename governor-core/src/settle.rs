@@ -3,7 +3,7 @@
 //! Only real outcomes come here. A denial is not one (I1), and what audit
 //! would have denied is counted apart (I9).
 
-use crate::breaker::{Level, Met, Move, Probed};
+use crate::breaker::{Failure, Level, Met, Move, Probed};
 use crate::calm::Batch;
 use crate::cell::Cell;
 use crate::judge::Ledgers;
@@ -273,15 +273,19 @@ fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     let probe = e.probe.map(|ticket| Probed {
         generation: ticket.breaker,
         took: Millis(e.latency / 1_000),
+    });
+    let failed = Failure {
+        level: e.level,
         met: match e.outcome {
-            Outcome::Status if !e.outcome.overload(e.status) => Met::Error,
+            Outcome::Status if e.outcome.overload(e.status) => Met::NoRoom,
+            Outcome::Status => Met::Error,
             _ => Met::Silence,
         },
-    });
+    };
     let moved = l
         .endpoint
         .breaker
-        .failure(p, now, e.level, probe, rate_trips(p, e, l), e.random);
+        .failure(p, now, failed, probe, rate_trips(p, e, l), e.random);
     if let Some(ticket) = e.probe {
         l.workload.bump(count::PROBE_FAILURE);
         if let Some(lease) = l.lease {

@@ -9,6 +9,7 @@ use governor_core::judge::{Attempt, Decision, Ledgers, Orders, attempt};
 use governor_core::ledger::count;
 use governor_core::order::{Order, hold};
 use governor_core::params::Params;
+use governor_core::settle::{Ending, settle};
 use governor_core::units::Nanos;
 use governor_core::verdict::{Outcome, Reason};
 
@@ -17,6 +18,24 @@ const REFUSED: Result<common::Going, Decision> = Err(Decision::Deny(Reason::Brea
 fn fail(node: &Node, caller: usize, now: Nanos) -> Move {
     let going = node.first(caller, now).expect("admitted");
     node.end(going, now, Outcome::Refused)
+}
+
+/// The first caller gets an answer of that status.
+fn answered(node: &Node, now: Nanos, status: u32) -> Move {
+    let going = node.first(0, now).expect("admitted");
+    let ending = Ending {
+        now,
+        entered: going.since,
+        latency: 0,
+        level: Level::Exchange,
+        outcome: Outcome::Status,
+        status,
+        retry_after: 0,
+        probe: going.probe,
+        audited: going.audited,
+        random: u32::MAX / 2,
+    };
+    settle(&node.params, &ending, &node.ledgers(0)).moved
 }
 
 fn succeed(node: &Node, caller: usize, now: Nanos) -> Move {
@@ -78,6 +97,17 @@ fn seven_failures_trip_once_the_last_success_is_older_than_the_window() {
         assert_eq!(fail(&node, 0, at(9_000 + i)), Move::None);
     }
     assert_eq!(fail(&node, 0, at(10_000)), Move::Tripped);
+}
+
+#[test]
+fn seven_answers_are_no_silence_even_where_nothing_else_was_ever_seen() {
+    for status in [500, 503] {
+        let node = Node::new(Params::DEFAULT, 1);
+        for i in 0..19 {
+            assert_eq!(answered(&node, at(i), status), Move::None, "{status}");
+        }
+        assert_eq!(answered(&node, at(19), status), Move::Tripped, "{status}");
+    }
 }
 
 #[test]

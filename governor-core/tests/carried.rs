@@ -356,10 +356,10 @@ fn where_requests_are_sent_connects_do_not_earn() {
 
 /// Connects succeed all the while, and here nothing was ever answered well.
 #[test]
-fn seven_failed_requests_open_a_breaker_that_only_saw_connects_succeed() {
+fn twenty_failed_requests_open_a_breaker_that_only_saw_connects_succeed() {
     let requests = Requests::new(Params::DEFAULT, 1);
     let breaker = &requests.node.callers[0].endpoint.breaker;
-    for i in 0..7 {
+    for i in 0..20 {
         assert_eq!(breaker.view().state, State::Closed, "{i}");
         let now = at(100 + i * 10);
         let paid = connect(&requests, now, Evidence::None);
