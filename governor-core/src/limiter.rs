@@ -15,7 +15,7 @@
 //!
 //! Awake it is AIMD on the latency signal, as in Netflix concurrency-limits
 //! and TCP Vegas: x0.8 on a bad tick, +10 % on a good one where the limit is
-//! used, from the healthy peak in flight. Where a quarter of the limit does not help,
+//! used, from the healthy peak in flight. Where a sixth of the limit does not help,
 //! it is no queue: what answers take then is the new baseline.
 //!
 //! In flight is a [`Window`] of two seconds: an exchange older than that is
@@ -41,18 +41,22 @@ const RECENT: u64 = 10;
 const WAKE_COUNT: u64 = 3;
 /// Share of the last second's outcomes below which it never wakes, percent.
 const WAKE_PERCENT: u64 = 10;
-/// Ticks of high latency in a row that wake it, and that are no chance when it is awake.
+/// Ticks of high latency in a row that wake it.
 const WAKE_TICKS: u64 = 3;
 /// Latency that wakes it is so many times the one that is high when it is awake.
 const WAKE_TOLERANCES: u64 = 4;
 /// Ticks in a row in which it was not needed after which it sleeps again.
 const SLEEP_TICKS: u64 = 50;
-/// Where latency is high for [`WAKE_TICKS`] although the limit is down to so small a part of
-/// what it was, and nobody has given up meanwhile, that latency is what is usual now.
+/// Where latency is high although the limit is down to so small a part of what it was,
+/// and nobody has given up meanwhile, that latency is what is usual now.
 /// (Simulated: a service that has recovered and takes 100 or 300 ms by turns, goodput 0.44
-/// for ever without it. By a single tick 50 nodes in an overload take a queue for it: 0.951
-/// of capacity and the worst node 0.51 of the mean one's, now 0.952 and 0.56.)
-const IN_VAIN: u64 = 4;
+/// for ever without it, 0.96 with it. By a quarter 0.98, but then 50 nodes in an overload
+/// take a queue for it: 0.947 of capacity, with a sixth 0.954. That it must last three
+/// ticks helps them too, and hinders where a thousand a second sway: for ever again.)
+const IN_VAIN: u64 = 6;
+/// After an outage more come at once than before it: so many times the healthy peak are let in.
+/// (Simulated, with one: what sways after a stall 0.94, with two 0.99; a cold service is as well.)
+const RETURNING: u64 = 2;
 /// Latencies that make a median: of fewer it is noise, and they are added to those
 /// of the next tick, for a second. (Simulated: 200 long polls beside short calls
 /// that hang for 1.5 s, goodput 0.96 with fewer.)
@@ -233,20 +237,26 @@ impl<C: Cell> Limiter<C> {
         self.in_flight.remove(epoch(now), epoch(entered));
     }
 
-    /// The breaker has closed. The silence has brought the limit to its floor,
-    /// and growing from there may take longer than the ramp (I4); it begins
-    /// again as at waking, or sleeps where nothing healthy was ever seen.
+    /// The breaker has closed. What comes back may be cold, and until the first callers have
+    /// waited in vain for it nothing would tell: it wakes, and sleeps where nothing healthy was
+    /// ever seen. Where the silence had brought the limit to its floor it begins anew: growing
+    /// from there may take longer than the ramp (I4).
     #[inline(always)]
     pub fn restore(&self, p: &Params) {
-        if self.limit.load() != 0 {
-            let peak = self.healthy_peak.load();
-            let floor = p.limit_floor as u64 * ONE;
-            self.limit.store(if peak == 0 || peak > floor {
-                peak
-            } else {
-                floor
-            });
+        let peak = self.healthy_peak.load();
+        if peak == 0 && self.limit.load() == 0 {
+            return;
         }
+        self.begin(p, peak * RETURNING);
+    }
+
+    /// Awake, from that limit on.
+    #[inline(always)]
+    fn begin(&self, p: &Params, limit: u64) {
+        let floor = p.limit_floor as u64 * ONE;
+        self.limit.store(if limit > floor { limit } else { floor });
+        self.unneeded.store(0);
+        self.highest.store(0);
     }
 
     /// Counts a success and its latency in microseconds.
@@ -341,7 +351,7 @@ impl<C: Cell> Limiter<C> {
         } else if refused > 0 {
             self.highest.raise(limit);
         }
-        let in_vain = limit * IN_VAIN <= self.highest.load() && self.high.load() >= WAKE_TICKS;
+        let in_vain = limit * IN_VAIN <= self.highest.load();
         if (at_floor || in_vain) && high && median < self.patience() * 3 / 8 {
             // The service is as fast as it gets: that, and not the past, is its baseline.
             // At worst that lets a queue grow to half of what callers wait.
@@ -452,11 +462,7 @@ impl<C: Cell> Limiter<C> {
         if !distress || (successes > 0 && self.high.load() < WAKE_TICKS) {
             return false;
         }
-        let floor = p.limit_floor as u64 * ONE;
-        let peak = self.healthy_peak.load();
-        self.limit.store(if peak > floor { peak } else { floor });
-        self.unneeded.store(0);
-        self.highest.store(0);
+        self.begin(p, self.healthy_peak.load());
         true
     }
 

@@ -288,8 +288,8 @@ fn latency_that_sways_whatever_the_limit_is_what_is_usual_soon() {
     }
     load.run(3_000, 1, Service::Hangs { after: 1_000 });
     load.limiter.restore(&P);
-    let refused: Vec<_> = (0..12).map(|_| sways(&mut load)).collect();
-    assert!(refused[0] > 0 && refused[9..] == [0; 3], "{refused:?}");
+    let refused: Vec<_> = (0..13).map(|_| sways(&mut load)).collect();
+    assert!(refused[0] > 0 && refused[10..] == [0; 3], "{refused:?}");
 }
 
 #[test]
@@ -318,14 +318,28 @@ fn after_an_idle_time_it_sleeps() {
 }
 
 #[test]
-fn when_the_breaker_closes_it_begins_again_at_the_healthy_peak() {
+fn when_the_breaker_closes_it_begins_again_at_twice_the_healthy_peak() {
     let mut load = Load::new();
     load.run(3_000, 16, Service::Answers { after: 5 });
     load.run(16_000, 16, Service::Hangs { after: 1_000 });
     assert_eq!(load.limiter.limit(&P), Some(1));
     load.limiter.restore(&P);
     let limit = load.limiter.limit(&P).expect("awake");
-    assert!((70..=80).contains(&limit), "{limit}");
+    assert!((140..=160).contains(&limit), "{limit}");
+}
+
+#[test]
+fn when_the_breaker_closes_it_wakes_where_it_has_learned_what_is_healthy() {
+    let mut load = Load::new();
+    load.limiter.restore(&P);
+    assert_eq!(load.limiter.limit(&P), None, "nothing learned");
+    load.run(3_000, 4, Service::Answers { after: 5 });
+    load.run(3_000, 4, Service::Refuses);
+    assert_eq!(load.limiter.limit(&P), None, "nobody gave up");
+    load.limiter.restore(&P);
+    assert!(load.limiter.limit(&P).is_some());
+    load.run(6_000, 4, Service::Answers { after: 5 });
+    assert_eq!((load.refused, load.limiter.limit(&P)), (0, None));
 }
 
 #[test]
