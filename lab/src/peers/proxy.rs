@@ -217,9 +217,13 @@ impl Sidecar {
         self
     }
 
-    /// What it has in memory of its own, bytes.
+    /// What it has in memory of its own, bytes: its workers are its children.
     pub fn memory(&self) -> f64 {
-        memory(self.process.pid())
+        let pid = self.process.pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        let children = children.split(' ').filter_map(|pid| pid.parse().ok());
+        memory(pid) + children.map(memory).sum::<f64>()
     }
 }
 

@@ -52,6 +52,10 @@ const WHY_LATER: &str = "What decides by a second or two: when the stall ends, t
                          callers who have left. HAProxy lets at most 100 be there; the governor lets in what comes until the \
                          first callers give up, then its limiter and its breaker refuse, and after the probe that is \
                          answered admission ramps up for 1 s.";
+/// Told beside the claim that who never refused anything wins.
+const WHY_NOT_FIRST: &str = "Who refuses nothing while the service is dead, as nothing does and nginx, is back the moment it \
+                             answers. The governor learns of it from a probe, which goes once in 5 s at the latest, and admission \
+                             ramps up for 1 s.";
 /// How often each contender is played.
 fn blips(length: Length) -> usize {
     length.pick(1, 3, 5)
@@ -130,10 +134,7 @@ fn blip(play: &Play<'_>) -> Found {
     // In turn: what a probe or a health check meets when the stall ends is chance.
     let rounds: Vec<_> = (0..blips(play.length)).map(|_| all(one)).collect();
     let end = length as usize;
-    let seconds = |taken: &Taken| match taken.back_after(20.0) {
-        never if never.is_nan() => f64::INFINITY,
-        seconds => seconds,
-    };
+    let seconds = |taken: &Taken| back_after(taken, 20.0);
     let of = |number: usize, figure: &dyn Fn(&Taken) -> f64| {
         let mut figures: Vec<_> = rounds.iter().map(|runs| figure(&runs[number])).collect();
         figures.sort_by(f64::total_cmp);
@@ -143,10 +144,7 @@ fn blip(play: &Play<'_>) -> Found {
         let figures = of(number, figure);
         figures[figures.len() / 2]
     };
-    let told = |seconds: f64| match seconds.is_finite() {
-        true => format!("{seconds} s"),
-        false => format!("not within {back} s"),
-    };
+    let told = |seconds| told(seconds, back);
     let contenders = rounds[0].len();
     let rows = (0..contenders).map(|number| {
         let all = of(number, &seconds);
@@ -180,12 +178,7 @@ fn blip(play: &Play<'_>) -> Found {
             rounds.len()
         ),
         tables: vec![Table::new(&columns, rows)],
-        claims: vec![Claim::that(
-            "the governor recovers at least as fast as the best other",
-            format!("{}, the best other {}", told(ours), told(best)),
-            "no later",
-            ours <= best,
-        )],
+        claims: vec![first_back(ours, best, told)],
         runs: rounds[0].iter().map(Taken::run).collect(),
         notes: vec![WHY_LATER.to_owned()],
         ..Found::default()
@@ -233,10 +226,13 @@ fn herd(play: &Play<'_>) -> Found {
     ];
     let (runs, memory): (Vec<_>, Vec<_>) = played.into_iter().unzip();
     let load = |taken: &Taken| amplification(taken, times);
+    let seconds = |taken: &Taken| back_after(taken, times.back());
+    let told = |seconds| told(seconds, times.length() - times.back());
     let rows = runs.iter().zip(&memory).map(|(taken, memory)| {
         vec![
             taken.name.clone(),
             format!("{:.2} x", load(taken)),
+            told(seconds(taken)),
             format!("{:.3}", ends_well(taken, times)),
             match memory {
                 0.0 => "-".to_owned(),
@@ -247,9 +243,13 @@ fn herd(play: &Play<'_>) -> Found {
     let columns = [
         "",
         "requests at the dead service, of first tries",
+        "goodput at 0.95 of offered after",
         "end well once it is back",
         "memory",
     ];
+    let (others, ours) = runs.split_at(runs.len() - 1);
+    let best = others.iter().map(seconds).fold(f64::INFINITY, f64::min);
+    let ours = ours.first().map_or(f64::NAN, seconds);
     Found {
         story: format!(
             "The storm of the scenario herd-of-processes: {WORKLOADS} workloads of one client each call a service once a \
@@ -274,10 +274,38 @@ fn herd(play: &Play<'_>) -> Found {
                 |taken| ends_well(taken, times),
                 ALIKE,
             ),
+            first_back(ours, best, told),
         ],
+        notes: vec![WHY_NOT_FIRST.to_owned()],
         runs: runs.iter().map(Taken::run).collect(),
         ..Found::default()
     }
+}
+
+/// Seconds from `since` until goodput is at 0.95 of offered for good, infinite where that never comes.
+fn back_after(taken: &Taken, since: f64) -> f64 {
+    match taken.back_after(since) {
+        never if never.is_nan() => f64::INFINITY,
+        seconds => seconds,
+    }
+}
+
+/// That in words, of a storm that was watched for so many seconds after it.
+fn told(seconds: f64, watched: f64) -> String {
+    match seconds.is_finite() {
+        true => format!("{seconds} s"),
+        false => format!("not within {watched} s"),
+    }
+}
+
+/// That nobody is back before the governor, in seconds.
+fn first_back(ours: f64, best: f64, told: impl Fn(f64) -> String) -> Claim {
+    Claim::that(
+        "the governor recovers at least as fast as the best other",
+        format!("{}, the best other {}", told(ours), told(best)),
+        "no later",
+        ours <= best,
+    )
 }
 
 /// The service, so many requests a second.

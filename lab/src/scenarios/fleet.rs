@@ -219,7 +219,7 @@ fn jobs(length: Length) -> Vec<Job> {
         for &nodes in sizes {
             for storm in [Storm::Failing, Storm::Outage] {
                 // Quiet pods' breakers hardly open: what they tell each other changes nothing.
-                let all = storm == Storm::Outage && shape != QUIET && shape != FULL;
+                let all = storm == Storm::Outage && shape != QUIET;
                 let laws = if all { &LAWS[..] } else { &LAWS[..2] };
                 jobs.extend(laws.iter().map(|&(law_name, law)| Job {
                     shape,
