@@ -151,11 +151,7 @@ pub struct Failure {
 pub enum Met {
     /// Nobody. The next probe waits longer.
     Silence = 0,
-    /// One who answers that there is no room. The next probe waits longer, but an
-    /// answer is not the silence of an interval of which nothing is known: that is so
-    /// of a governor that has just begun, and of a service that is called every minute.
-    /// Where six of ten requests got a 503 one workload in 36 began with seven of them,
-    /// and 167 first tries were refused (lab, governor-chaos).
+    /// One who answers that there is no room. The next probe waits longer.
     NoRoom = 1,
     /// One who answers, if with an error: the endpoint lives, and what is wrong is
     /// often behind it. The next probe goes after the shortest open time.
@@ -202,6 +198,8 @@ pub struct Breaker<C = u64> {
     word: C,
     /// Failures in a row.
     run: C,
+    /// When the first of them came, ms.
+    began: C,
     /// When an attempt last succeeded, ms.
     last_success: C,
     /// When it last opened, ms.
@@ -417,6 +415,9 @@ impl<C: Cell> Breaker<C> {
         random: u32,
     ) -> Move {
         let run = self.run.add(1) + 1;
+        if run == 1 {
+            self.began.store(now.0);
+        }
         let seen = self.word.load();
         let view = View {
             force: if p.mode == mode::AUDIT {
@@ -444,9 +445,17 @@ impl<C: Cell> Breaker<C> {
                 let last = Millis(self.last_success.load());
                 let silent =
                     run >= p.silence_failures as u64 && now.quiet_for(last, Millis(p.silence_for));
-                let never = matches!(failure.met, Met::Silence)
-                    && run >= p.consecutive_failures as u64
-                    && now.quiet_for(last, Millis(p.breaker_interval));
+                // An answer, if an error, is not the silence of an interval that was not
+                // seen whole: that is so of a governor that has just begun, and of a service
+                // that is called every minute. Where six of ten requests got a 503 one
+                // workload in 36 began with seven of them, and 167 first tries were refused
+                // (lab, governor-chaos).
+                let interval = Millis(p.breaker_interval);
+                let seen_whole = matches!(failure.met, Met::Silence)
+                    || now.quiet_for(Millis(self.began.load()), interval);
+                let never = run >= p.consecutive_failures as u64
+                    && seen_whole
+                    && now.quiet_for(last, interval);
                 if !(silent || never || rate_trips) {
                     return Move::None;
                 }

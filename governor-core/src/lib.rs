@@ -60,4 +60,4 @@ pub mod verdict;
 pub mod window;
 
 /// Version of the map layouts. A pinned map of another version is never reused.
-pub const ABI: u32 = 6;
+pub const ABI: u32 = 7;

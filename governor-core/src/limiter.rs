@@ -57,6 +57,8 @@ const IN_VAIN: u64 = 6;
 /// After an outage more come at once than before it: so many times the healthy peak are let in.
 /// (Simulated, with one: what sways after a stall 0.94, with two 0.99; a cold service is as well.)
 const RETURNING: u64 = 2;
+/// What it lets in at least where it wakes because a breaker closes, x 256.
+const GUARD: u64 = 16 * ONE;
 /// Latencies that make a median: of fewer it is noise, and they are added to those
 /// of the next tick, for a second. (Simulated: 200 long polls beside short calls
 /// that hang for 1.5 s, goodput 0.96 with fewer.)
@@ -244,10 +246,13 @@ impl<C: Cell> Limiter<C> {
     #[inline(always)]
     pub fn restore(&self, p: &Params) {
         let peak = self.healthy_peak.load();
-        if peak == 0 && self.limit.load() == 0 {
-            return;
+        let limit = peak * RETURNING;
+        if self.limit.load() != 0 {
+            self.begin(p, limit);
+        } else if peak != 0 {
+            // Nobody was in distress here: who seldom calls is not held to one or two at once.
+            self.begin(p, if limit > GUARD { limit } else { GUARD });
         }
-        self.begin(p, peak * RETURNING);
     }
 
     /// Awake, from that limit on.

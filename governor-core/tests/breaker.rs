@@ -111,6 +111,15 @@ fn seven_answers_are_no_silence_even_where_nothing_else_was_ever_seen() {
 }
 
 #[test]
+fn seven_answers_that_last_as_long_as_the_window_trip() {
+    let node = Node::new(Params::DEFAULT, 1);
+    for i in 0..7 {
+        assert_eq!(answered(&node, at(i * 1_600), 503), Move::None);
+    }
+    assert_eq!(answered(&node, at(10_000), 503), Move::Tripped);
+}
+
+#[test]
 fn one_success_in_twenty_keeps_it_closed_for_ever() {
     let node = Node::new(Params::DEFAULT, 1);
     for i in 0..10_000 {

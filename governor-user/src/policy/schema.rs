@@ -233,7 +233,7 @@ pub struct CircuitBreaker {
     pub mode: Switch,
     /// Trips after so many failures and so long without a success.
     pub silence: Silence,
-    /// Trips after so many in a row, the last unanswered, where the interval holds no success.
+    /// Trips after so many in a row, where the interval holds no success.
     pub consecutive_failures: u32,
     /// Trips at this share of failures; off unless set.
     pub failure_percent: Option<Percent>,
