@@ -302,10 +302,11 @@ fn reading_a_head_is_cheap() {
     }
     long.extend_from_slice(b"\r\n");
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    // Machines differ by half; what is wrong is ten times as slow. `bench` has the figures.
     let costs = [
-        ("a short request", what::REQUEST, short.as_slice(), 350),
-        ("a long request", what::REQUEST, &long, 1_400),
-        ("a status", what::ANSWER, answer, 250),
+        ("a short request", what::REQUEST, short.as_slice(), 900),
+        ("a long request", what::REQUEST, &long, 3_500),
+        ("a status", what::ANSWER, answer, 650),
     ];
     for (name, what, bytes, most) in costs {
         let cost = Cost { what, bytes, most };
