@@ -34,7 +34,7 @@ pub trait Cell: Default + Sized {
         self.add(amount.wrapping_neg())
     }
     /// [`Window::change`], called. The kernel makes a function of its own of
-    /// it, and of the next four, that its verifier walks once and not at each
+    /// it, and of those that follow, that its verifier walks once and not at each
     /// call: walked at each call, the law exceeds a million instructions.
     #[inline(always)]
     fn change(window: &Window<Self>, epoch: u64, delta: i32, bound: u64) -> u64 {
@@ -54,6 +54,21 @@ pub trait Cell: Default + Sized {
     #[inline(always)]
     fn finish_tick(limiter: &Limiter<Self>, p: &Params, last: u64, tick: u64) {
         limiter.finish_tick(p, last, tick);
+    }
+    /// [`Limiter::remember`], called.
+    #[inline(always)]
+    fn remember(limiter: &Limiter<Self>, last: u64, tick: u64, outcomes: u64) {
+        limiter.remember(last, tick, outcomes);
+    }
+    /// [`Limiter::recent`], called.
+    #[inline(always)]
+    fn recent(limiter: &Limiter<Self>) -> u64 {
+        limiter.recent()
+    }
+    /// [`Limiter::take_median`], called.
+    #[inline(always)]
+    fn take_median(limiter: &Limiter<Self>, tick: u64, enough: u64) -> u64 {
+        limiter.take_median(tick, enough)
     }
     /// [`Budget::try_charge`], called.
     #[inline(always)]

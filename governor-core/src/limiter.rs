@@ -324,11 +324,11 @@ impl<C: Cell> Limiter<C> {
         self.now.sub(outcomes);
         let successes = outcomes & COUNT_MASK;
         let gave_up = outcomes >> COUNT_BITS & COUNT_MASK;
-        self.remember(last, tick, outcomes);
+        C::remember(self, last, tick, outcomes);
         let limit = self.limit.load();
         let at_floor = limit > 0 && limit < (p.limit_floor as u64 + 1) * ONE;
         // One at a time is little: there a second decides.
-        let median = self.take_median(tick, if at_floor { u64::MAX } else { SAMPLES });
+        let median = C::take_median(self, tick, if at_floor { u64::MAX } else { SAMPLES });
         let refused = self.refused.load();
         self.refused.sub(refused);
         let peak = self.peak.load();
@@ -387,8 +387,8 @@ impl<C: Cell> Limiter<C> {
     }
 
     /// Writes this tick's outcomes into the ring, and zeroes what was skipped.
-    #[inline(never)]
-    fn remember(&self, last: u64, tick: u64, outcomes: u64) {
+    #[inline(always)]
+    pub fn remember(&self, last: u64, tick: u64, outcomes: u64) {
         let skipped = tick - last;
         let mut i = 1;
         while i < 16 {
@@ -407,8 +407,8 @@ impl<C: Cell> Limiter<C> {
 
     /// The median latency since the last one, us, where it is one of `enough` or of
     /// a second: empties the histogram. Else 0.
-    #[inline(never)]
-    fn take_median(&self, tick: u64, enough: u64) -> u64 {
+    #[inline(always)]
+    pub fn take_median(&self, tick: u64, enough: u64) -> u64 {
         let mut total = 0;
         let mut i = 0;
         while i < OCTAVES {
@@ -459,7 +459,7 @@ impl<C: Cell> Limiter<C> {
         if !traffic {
             return false;
         }
-        let recent = self.recent();
+        let recent = C::recent(self);
         let successes = recent & COUNT_MASK;
         let gave_up = recent >> COUNT_BITS & COUNT_MASK;
         let all = successes + gave_up + (recent >> (2 * COUNT_BITS));
@@ -473,7 +473,7 @@ impl<C: Cell> Limiter<C> {
 
     /// Outcomes of the last second, packed as in `now`: two million of a kind fit.
     #[inline(always)]
-    fn recent(&self) -> u64 {
+    pub fn recent(&self) -> u64 {
         let tick = self.tick.load();
         let mut all = 0;
         let mut i = 0;

@@ -76,6 +76,18 @@ impl Cell for MapCell {
         limiter_tick(limiter, p, last, tick);
     }
     #[inline(always)]
+    fn remember(limiter: &Limiter<Self>, last: u64, tick: u64, outcomes: u64) {
+        limiter_remember(limiter, last, tick, outcomes);
+    }
+    #[inline(always)]
+    fn recent(limiter: &Limiter<Self>) -> u64 {
+        limiter_recent(limiter)
+    }
+    #[inline(always)]
+    fn take_median(limiter: &Limiter<Self>, tick: u64, enough: u64) -> u64 {
+        limiter_median(limiter, tick, enough)
+    }
+    #[inline(always)]
     fn charge(budget: &Budget<Self>, share: &Share<Self>, p: &Params, now: Nanos) -> bool {
         budget_charge(budget, share, p, now.0) != 0
     }
@@ -137,6 +149,48 @@ pub extern "C" fn limiter_tick(
         limiter.finish_tick(p, last, tick);
     }
     0
+}
+
+/// [`Limiter::remember`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn limiter_remember(
+    limiter: *const Limiter<MapCell>,
+    last: u64,
+    tick: u64,
+    outcomes: u64,
+) -> u64 {
+    // SAFETY: as for `window_change`.
+    if let Some(limiter) = unsafe { limiter.as_ref() } {
+        limiter.remember(last, tick, outcomes);
+    }
+    0
+}
+
+/// [`Limiter::recent`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn limiter_recent(limiter: *const Limiter<MapCell>) -> u64 {
+    // SAFETY: as for `window_change`.
+    match unsafe { limiter.as_ref() } {
+        Some(limiter) => limiter.recent(),
+        None => 0,
+    }
+}
+
+/// [`Limiter::take_median`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn limiter_median(
+    limiter: *const Limiter<MapCell>,
+    tick: u64,
+    enough: u64,
+) -> u64 {
+    // SAFETY: as for `window_change`.
+    match unsafe { limiter.as_ref() } {
+        Some(limiter) => limiter.take_median(tick, enough),
+        None => 0,
+    }
 }
 
 /// [`Budget::try_charge`]: 1 if the retry may go.

@@ -144,7 +144,7 @@ extern "C" fn request_chunk(_: u32, reading: *mut c_void) -> i64 {
     let bytes = unsafe { chunk.bytes() };
     // SAFETY: `request`'s argument, which outlives the loop.
     let scan = unsafe { &mut *reading.scan };
-    reading.at += scan.chunk_with(bytes, count, |scan, byte| request_mark(scan, byte));
+    reading.at += request_bytes(scan, bytes, count);
     if goes_on(scan.state) { ON } else { ENOUGH }
 }
 
@@ -175,7 +175,7 @@ extern "C" fn answer_chunk(_: u32, reading: *mut c_void) -> i64 {
     let bytes = unsafe { chunk.bytes() };
     // SAFETY: `answer`'s argument, which outlives the loop.
     let scan = unsafe { &mut *reading.scan };
-    reading.at += scan.chunk_with(bytes, count, |scan, byte| answer_mark(scan, byte));
+    reading.at += answer_bytes(scan, bytes, count);
     if scan.has_more_to_say() { ON } else { ENOUGH }
 }
 
@@ -189,7 +189,7 @@ impl Chunk {
         if left == 0 {
             return None;
         }
-        let count = opaque(if left < STEP { left } else { STEP });
+        let count = at_most_a_step(left);
         // Zeroed, since the verifier does not let a helper fill a part of what
         // is not; by volatile stores, since LLVM makes a call of memset of
         // others, a loop over bytes.
@@ -216,11 +216,16 @@ impl Chunk {
     }
 }
 
-/// From 1 to [`STEP`], as it is already. Linux 6.1 does not carry what it
-/// knows of a number across a 32-bit move; this mask it sees.
+/// `left`, which is not 0, or [`STEP`] where that is less. Without a branch: the verifier
+/// would walk all that follows once for each side. Linux 6.1 does not carry what it knows of
+/// a number across a 32-bit move; the mask it sees.
 #[inline(always)]
-fn opaque(count: u32) -> u32 {
-    let mut less = count.wrapping_sub(1) as u64;
+fn at_most_a_step(left: u32) -> u32 {
+    let over = (left as u64).wrapping_sub(STEP as u64);
+    let mut sign = over;
+    // SAFETY: one register, no memory: all ones where `left` is less than a step, else 0.
+    unsafe { core::arch::asm!("{0} s>>= 63", inout(reg) sign) };
+    let mut less = (over & sign).wrapping_add(STEP as u64 - 1);
     // SAFETY: one register, no memory.
     unsafe { core::arch::asm!("{0} &= {1}", inout(reg) less, const STEP - 1) };
     (less + 1) as u32
@@ -228,6 +233,40 @@ fn opaque(count: u32) -> u32 {
 
 // Global functions: the verifier walks each once, with any arguments, and not
 // for each of a chunk's bytes. It does not promise that a pointer is not null.
+
+/// [`RequestScan::chunk_with`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn request_bytes(
+    scan: *mut RequestScan,
+    bytes: *const [u8; CHUNK],
+    count: u32,
+) -> u32 {
+    // SAFETY: null, or what the types say: the verifier checks the sizes.
+    match unsafe { (scan.as_mut(), bytes.as_ref()) } {
+        (Some(scan), Some(bytes)) => {
+            scan.chunk_with(bytes, count, |scan, byte| request_mark(scan, byte))
+        }
+        _ => 0,
+    }
+}
+
+/// [`AnswerScan::chunk_with`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn answer_bytes(
+    scan: *mut AnswerScan,
+    bytes: *const [u8; CHUNK],
+    count: u32,
+) -> u32 {
+    // SAFETY: as for `request_bytes`.
+    match unsafe { (scan.as_mut(), bytes.as_ref()) } {
+        (Some(scan), Some(bytes)) => {
+            scan.chunk_with(bytes, count, |scan, byte| answer_mark(scan, byte))
+        }
+        _ => 0,
+    }
+}
 
 /// [`RequestScan::mark`].
 #[unsafe(no_mangle)]

@@ -144,8 +144,6 @@ pub(super) fn read<H: Head>(
     mark: impl Fn(&mut H, u32) -> u32,
 ) -> u32 {
     let line = head.line();
-    let room = LONGEST.saturating_sub(line.size);
-    let count = if count < room { count } else { room };
     let mut hash = line.hash;
     let mut gear = Gear::unpack(line.gear);
     let mut at = 0;
@@ -164,7 +162,11 @@ pub(super) fn read<H: Head>(
             line.gear = gear.pack();
             if mark(head, byte) != next::ON {
                 let taken = at as u32 + 1;
-                head.line().size += taken;
+                let line = head.line();
+                line.size += taken;
+                if line.size > LONGEST {
+                    head.unreadable();
+                }
                 return taken;
             }
             let line = head.line();
