@@ -6,6 +6,7 @@
 mod apt;
 mod clients;
 mod commands;
+mod debs;
 mod demo;
 mod needs;
 mod peers;

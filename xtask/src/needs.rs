@@ -208,25 +208,13 @@ pub fn tests() -> Vec<Need> {
     ]
 }
 
-/// What `vmtest` needs.
+/// What `vmtest` needs, beside what it unpacks.
 pub fn vm() -> Vec<Need> {
-    vec![
-        need(
-            "qemu-system-x86",
-            "the machine that the tests boot, emulated",
-            Sign::Program("qemu-system-x86_64"),
-        ),
-        need(
-            "cpio",
-            "packs that machine's file system",
-            Sign::Program("cpio"),
-        ),
-        need(
-            "iproute2",
-            "its networks, and what is attached to their devices",
-            Sign::Program("tc"),
-        ),
-    ]
+    vec![need(
+        "iproute2",
+        "the machine's networks, and what is attached to their devices",
+        Sign::Program("tc"),
+    )]
 }
 
 #[cfg(test)]

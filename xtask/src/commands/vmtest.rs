@@ -18,7 +18,7 @@ use crate::{
     apt, needs,
     run::{self, cargo},
     tree,
-    vm::{archive, kernel, libraries, machine},
+    vm::{archive, emulator, kernel, libraries, machine},
 };
 
 /// It takes half of that where nothing else runs.
@@ -52,9 +52,10 @@ pub fn run(_: &Args) -> Result<()> {
     }
     let home = tree::root().join("target/vm");
     fs::create_dir_all(&home).context("target/vm can not be made")?;
+    let qemu = emulator::ensure(&tree::root().join("target/tools"))?;
     let kernel = kernel::ensure(&home)?;
     let initramfs = pack(&toolchain, &home, &kernel.modules)?;
-    let verdict = machine::boot(&kernel.image, &initramfs, INIT)?.follow(LIMIT, &home)?;
+    let verdict = machine::boot(qemu, &kernel.image, &initramfs, INIT)?.follow(LIMIT, &home)?;
     println!("\n{verdict}");
     verdict.finish()
 }
@@ -81,5 +82,7 @@ fn pack(toolchain: &Toolchain, home: &Path, modules: &[PathBuf]) -> Result<PathB
     files.push(in_bin("governor.o", toolchain.build()?));
     let modules = kernel::MODULES.into_iter().zip(modules);
     files.extend(modules.map(|(name, path)| in_bin(name, path.clone())));
-    archive::pack(home, &files)
+    let initramfs = home.join("initramfs");
+    archive::pack(&initramfs, &files)?;
+    Ok(initramfs)
 }

@@ -20,24 +20,22 @@ pub struct Machine {
     lines: Receiver<String>,
 }
 
-/// Starts the machine; `init` is the name of its first process.
-pub fn boot(kernel: &Path, initramfs: &Path, init: &str) -> Result<Machine> {
+/// Starts the machine with `qemu`; `init` is the name of its first process.
+pub fn boot(mut qemu: Command, kernel: &Path, initramfs: &Path, init: &str) -> Result<Machine> {
     // No reboot, so that a panic ends it: at once with panic=-1.
     let line = format!("console=ttyS0 panic=-1 quiet rdinit=/bin/{init}");
-    let mut command = Command::new("qemu-system-x86_64");
-    command
-        .args(["-accel", "tcg,thread=multi", "-smp", "2", "-m", "1024"])
+    qemu.args(["-accel", "tcg,thread=multi", "-smp", "2", "-m", "1024"])
         .args(["-nographic", "-no-reboot", "-nic", "none", "-append", &line])
         .arg("-kernel")
         .arg(kernel)
         .arg("-initrd")
         .arg(initramfs);
     eprintln!("vmtest: boots {}", kernel.display());
-    let mut qemu = command
+    let mut qemu = qemu
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .context("`qemu-system-x86_64` does not start")?;
+        .context("qemu does not start")?;
     let console = qemu.stdout.take().context("qemu has no console")?;
     let lines = lines_of(console);
     Ok(Machine { qemu, lines })
