@@ -52,6 +52,17 @@ pub enum Level {
     Exchange = 1,
 }
 
+impl Level {
+    /// From its number.
+    #[inline(always)]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            0 => Self::Connect,
+            _ => Self::Exchange,
+        }
+    }
+}
+
 /// Whether what an open breaker refuses is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -127,22 +138,26 @@ impl View {
     }
 }
 
-/// A probe that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probed {
-    /// The generation it carried.
-    pub generation: u32,
-    /// How long it took.
-    pub took: Millis,
-}
+/// The generation of an attempt that is no probe.
+pub const NO_PROBE: u32 = u32::MAX;
 
 /// An attempt that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What failed.
+    /// When.
+    pub now: Millis,
+    /// How long it took.
+    pub took: Millis,
+    /// What it was.
     pub level: Level,
     /// What it met.
     pub met: Met,
+    /// The generation it carried if it was a probe, else [`NO_PROBE`].
+    pub probe: u32,
+    /// A uniform random number.
+    pub random: u32,
+    /// Whether the share of failures trips the breaker.
+    pub rate_trips: bool,
 }
 
 /// What an attempt met that failed.
@@ -189,6 +204,19 @@ pub enum Move {
     Reopened = 2,
     /// Half-open to closed: the probe succeeded.
     Closed = 3,
+}
+
+impl Move {
+    /// From its number.
+    #[inline(always)]
+    pub const fn from_number(number: u64) -> Self {
+        match number {
+            1 => Self::Tripped,
+            2 => Self::Reopened,
+            3 => Self::Closed,
+            _ => Self::None,
+        }
+    }
 }
 
 /// The breaker of one endpoint.
@@ -352,9 +380,9 @@ impl<C: Cell> Breaker<C> {
     }
 
     /// An attempt succeeded after `latency` microseconds. `probe` is the
-    /// generation it carried if it was one.
+    /// generation it carried if it was one, else [`NO_PROBE`].
     #[inline(always)]
-    pub fn success(&self, now: Millis, level: Level, probe: Option<u32>, latency: u64) -> Move {
+    pub fn success(&self, now: Millis, level: Level, probe: u32, latency: u64) -> Move {
         self.run.keep(0);
         self.last_success.keep(now.0);
         let peak = self.peak_latency.load();
@@ -365,8 +393,8 @@ impl<C: Cell> Breaker<C> {
         }
         let seen = self.word.load();
         let view = View::unpack(seen);
-        match (view.state, probe) {
-            (State::HalfOpen, Some(generation)) if generation == view.generation => {
+        match view.state {
+            State::HalfOpen if probe == view.generation => {
                 if matches!(view.level, Level::Exchange) && matches!(level, Level::Connect) {
                     return Move::None;
                 }
@@ -405,15 +433,8 @@ impl<C: Cell> Breaker<C> {
     /// An attempt failed. May trip the breaker; a probe that failed opens it
     /// for longer, from when it was sent: one that waited in vain has waited.
     #[inline(always)]
-    pub fn failure(
-        &self,
-        p: &Params,
-        now: Millis,
-        failure: Failure,
-        probe: Option<Probed>,
-        rate_trips: bool,
-        random: u32,
-    ) -> Move {
+    pub fn failure(&self, p: &Params, failure: &Failure) -> Move {
+        let now = failure.now;
         let run = self.run.add(1) + 1;
         if run == 1 {
             self.began.store(now.0);
@@ -427,9 +448,9 @@ impl<C: Cell> Breaker<C> {
             },
             ..View::unpack(seen)
         };
-        match (view.state, probe) {
-            (State::HalfOpen, Some(probe)) if probe.generation == view.generation => {
-                self.held.store(probe.took.0);
+        match view.state {
+            State::HalfOpen if failure.probe == view.generation => {
+                self.held.store(failure.took.0);
                 let most = (1 << BACKOFF_BITS) - 1;
                 let (backoff, wait) = match failure.met {
                     Met::Error => (view.backoff, 0),
@@ -437,11 +458,12 @@ impl<C: Cell> Breaker<C> {
                     _ => (most, most),
                 };
                 let open = View { backoff, ..view };
-                let deadline = now.0.saturating_sub(probe.took.0) + open_time(p, wait, random);
+                let deadline =
+                    now.0.saturating_sub(failure.took.0) + open_time(p, wait, failure.random);
                 let open = open.next(State::Open, Millis(deadline));
                 self.open(seen, open, now, Move::Reopened)
             }
-            (State::Closed, _) => {
+            State::Closed => {
                 let last = Millis(self.last_success.load());
                 let silent =
                     run >= p.silence_failures as u64 && now.quiet_for(last, Millis(p.silence_for));
@@ -456,7 +478,7 @@ impl<C: Cell> Breaker<C> {
                 let never = run >= p.consecutive_failures as u64
                     && seen_whole
                     && now.quiet_for(last, interval);
-                if !(silent || never || rate_trips) {
+                if !(silent || never || failure.rate_trips) {
                     return Move::None;
                 }
                 self.held.store(0);
@@ -465,7 +487,7 @@ impl<C: Cell> Breaker<C> {
                     backoff: 0,
                     ..view
                 };
-                let deadline = now.0 + open_time(p, 0, random);
+                let deadline = now.0 + open_time(p, 0, failure.random);
                 let open = open.next(State::Open, Millis(deadline));
                 self.open(seen, open, now, Move::Tripped)
             }

@@ -1,8 +1,11 @@
 //! The atomic word the law is written over.
 
+use crate::breaker::Move;
 use crate::budget::{Budget, Share};
+use crate::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger};
 use crate::limiter::Limiter;
 use crate::params::Params;
+use crate::settle::{self, Ending};
 use crate::units::Nanos;
 use crate::window::Window;
 
@@ -74,6 +77,17 @@ pub trait Cell: Default + Sized {
     #[inline(always)]
     fn charge(budget: &Budget<Self>, share: &Share<Self>, p: &Params, now: Nanos) -> bool {
         budget.try_charge(share, p, now)
+    }
+    /// [`settle::settle_at`], called.
+    #[inline(always)]
+    fn settle(
+        p: &Params,
+        e: &Ending,
+        endpoint: &EndpointLedger<Self>,
+        workload: &WorkloadLedger<Self>,
+        destination: &DestinationLedger<Self>,
+    ) -> Move {
+        settle::settle_at(p, e, endpoint, workload, destination)
     }
     /// An index, unchanged. In the kernel the compiler can not see through it,
     /// and so keeps the bounds check after it, which the verifier needs.

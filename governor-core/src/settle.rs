@@ -3,11 +3,12 @@
 //! Only real outcomes come here. A denial is not one (I1), and what audit
 //! would have denied is counted apart (I9).
 
-use crate::breaker::{Failure, Level, Met, Move, Probed};
+use crate::breaker::{Failure, Level, Met, Move};
 use crate::calm::Batch;
 use crate::cell::Cell;
 use crate::judge::Ledgers;
-use crate::ledger::{EndpointLedger, WorkloadLedger, count};
+use crate::lease::Lease;
+use crate::ledger::{DestinationLedger, EndpointLedger, WorkloadLedger, count};
 use crate::limiter::Failed;
 use crate::params::Params;
 use crate::status;
@@ -31,8 +32,8 @@ pub struct Ending {
     pub status: u32,
     /// How long the answer asks to wait, ms; 0: it does not.
     pub retry_after: u32,
-    /// The ticket, if it was a probe.
-    pub probe: Option<Ticket>,
+    /// The ticket of a probe, or [`Ticket::NONE`].
+    pub probe: Ticket,
     /// Whether it was let go only because of audit.
     pub audited: Audited,
     /// A uniform random number.
@@ -57,7 +58,7 @@ pub fn says_nothing<C: Cell>(e: &Ending, endpoint: &EndpointLedger<C>) -> bool {
     matches!(e.level, Level::Connect)
         && matches!(e.outcome, Outcome::Success)
         && matches!(e.audited, Audited::Admitted)
-        && e.probe.is_none()
+        && !e.probe.is_some()
         && endpoint.answers()
 }
 
@@ -78,6 +79,43 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         settle_nothing(p, e, l.workload);
         return Settled { moved: Move::None };
     }
+    let moved = C::settle(p, e, l.endpoint, l.workload, l.destination);
+    if let (true, Some(lease)) = (e.probe.is_some(), l.lease) {
+        give_back(e, moved, lease);
+    }
+    Settled { moved }
+}
+
+/// A probe is over: another one may go.
+#[inline(always)]
+fn give_back<C: Cell>(e: &Ending, moved: Move, lease: &Lease<C>) {
+    let closed = matches!(moved, Move::Closed);
+    if closed {
+        lease.prove(e.now.stamp());
+    }
+    // It may have closed nothing: another CPU moved the breaker, or the policy was put in
+    // force. But a connect does not speak for a breaker that waits for an exchange.
+    let waits = matches!(e.outcome, Outcome::Success) && matches!(e.level, Level::Connect);
+    if closed || !waits {
+        lease.release(e.probe.lease);
+    }
+}
+
+/// [`settle`], of an ending that says something, without the lease.
+#[inline(always)]
+pub fn settle_at<C: Cell>(
+    p: &Params,
+    e: &Ending,
+    endpoint: &EndpointLedger<C>,
+    workload: &WorkloadLedger<C>,
+    destination: &DestinationLedger<C>,
+) -> Move {
+    let l = &Ledgers {
+        endpoint,
+        workload,
+        destination,
+        lease: None,
+    };
     used(e, l);
     let base = match e.level {
         Level::Connect => count::CONNECT,
@@ -93,7 +131,7 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         } else if !matches!(e.outcome, Outcome::Cancelled) {
             l.workload.bump(count::WOULD_DENY_FAILED);
         }
-        return Settled { moved: Move::None };
+        return Move::None;
     }
     if matches!(e.audited, Audited::Watched) {
         if matches!(e.outcome, Outcome::Success) {
@@ -101,7 +139,7 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         } else if !matches!(e.outcome, Outcome::Cancelled) {
             claim(p, e, l);
         }
-        return Settled { moved: Move::None };
+        return Move::None;
     }
     if e.entered.0 != 0 {
         l.workload.limiter.leave(e.now, e.entered);
@@ -122,7 +160,7 @@ pub fn settle<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Settled {
         Move::Closed => l.workload.bump(count::CLOSED),
         Move::None => {}
     }
-    Settled { moved }
+    moved
 }
 
 /// Settles exchanges of a connection that were calm ([`crate::calm`]): first tries,
@@ -215,33 +253,20 @@ fn watched_success<C: Cell>(e: &Ending, l: &Ledgers<'_, C>) {
 
 #[inline(always)]
 fn success<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
-    let now = e.now.stamp();
     if matches!(e.level, Level::Exchange) {
         answers_count(l.endpoint);
     }
     let counts = matches!(e.level, Level::Exchange) || !l.endpoint.answers();
-    let generation = e.probe.map(|ticket| ticket.breaker);
     let mut moved = Move::None;
     if counts || e.probe.is_some() {
         moved = l
             .endpoint
             .breaker
-            .success(now, e.level, generation, e.latency);
+            .success(e.now.stamp(), e.level, e.probe.breaker, e.latency);
     }
-    let closed = matches!(moved, Move::Closed);
-    if closed {
+    if matches!(moved, Move::Closed) {
         l.workload.bump(count::PROBE_SUCCESS);
         l.workload.limiter.restore(p);
-    }
-    if let (Some(ticket), Some(lease)) = (e.probe, l.lease) {
-        if closed {
-            lease.prove(now);
-        }
-        // It may have closed nothing: another CPU moved the breaker, or the
-        // policy was put in force.
-        if closed || matches!(e.level, Level::Exchange) {
-            lease.release(ticket.lease);
-        }
     }
     if counts {
         l.workload.limiter.success(e.latency);
@@ -256,7 +281,6 @@ fn success<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
 
 #[inline(always)]
 fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
-    let now = e.now.stamp();
     l.workload.limiter.failure(match e.outcome {
         Outcome::Timeout => Failed::GaveUp { after: e.latency },
         _ if e.outcome.overload(e.status) => Failed::NoRoom,
@@ -270,27 +294,22 @@ fn failure<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> Move {
     if p.breaker_enabled == 0 {
         return Move::None;
     }
-    let probe = e.probe.map(|ticket| Probed {
-        generation: ticket.breaker,
-        took: Millis(e.latency / 1_000),
-    });
     let failed = Failure {
+        now: e.now.stamp(),
+        took: Millis(e.latency / 1_000),
         level: e.level,
         met: match e.outcome {
             Outcome::Status if e.outcome.overload(e.status) => Met::NoRoom,
             Outcome::Status => Met::Error,
             _ => Met::Silence,
         },
+        probe: e.probe.breaker,
+        random: e.random,
+        rate_trips: rate_trips(p, e, l),
     };
-    let moved = l
-        .endpoint
-        .breaker
-        .failure(p, now, failed, probe, rate_trips(p, e, l), e.random);
-    if let Some(ticket) = e.probe {
+    let moved = l.endpoint.breaker.failure(p, &failed);
+    if e.probe.is_some() {
         l.workload.bump(count::PROBE_FAILURE);
-        if let Some(lease) = l.lease {
-            lease.release(ticket.lease);
-        }
     }
     moved
 }
@@ -343,13 +362,10 @@ fn rate_trips<C: Cell>(p: &Params, e: &Ending, l: &Ledgers<'_, C>) -> bool {
 /// The caller went away early: a probe that says nothing is a lost one.
 #[inline(always)]
 fn cancelled<C: Cell>(e: &Ending, l: &Ledgers<'_, C>) {
-    if let Some(ticket) = e.probe {
+    if e.probe.is_some() {
         let took = Millis(e.latency / 1_000);
         l.endpoint
             .breaker
-            .probe_lost(e.now.stamp(), ticket.breaker, took);
-        if let Some(lease) = l.lease {
-            lease.release(ticket.lease);
-        }
+            .probe_lost(e.now.stamp(), e.probe.breaker, took);
     }
 }

@@ -188,12 +188,12 @@ pub fn end<C: Cell>(step: &Step, p: &Params, l: &Ledgers<'_, C>) -> u64 {
         status: step.status as u32,
         retry_after: step.retry_after,
         probe: if step.probe == 0 {
-            None
+            Ticket::NONE
         } else {
-            Some(Ticket {
+            Ticket {
                 breaker: step.probe_breaker,
                 lease: step.probe_lease,
-            })
+            }
         },
         audited: match step.audited {
             1 => Audited::WouldDeny,

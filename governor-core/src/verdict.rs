@@ -1,6 +1,6 @@
 //! What the law says, and how attempts end.
 
-use crate::breaker::Move;
+use crate::breaker::{Move, NO_PROBE};
 
 /// Why an attempt is refused. The order is that of `status --json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,32 @@ pub struct Ticket {
     pub breaker: u32,
     /// Generation of the lease.
     pub lease: u32,
+}
+
+impl Ticket {
+    /// What carries no ticket is no probe: no generation is so high. Not an `Option`: of one
+    /// in memory LLVM reads the ticket first and whether there is one later, and to the
+    /// verifier the two have nothing to do with each other.
+    pub const NONE: Self = Self {
+        breaker: NO_PROBE,
+        lease: NO_PROBE,
+    };
+
+    /// Whether there is one.
+    #[inline(always)]
+    pub const fn is_some(self) -> bool {
+        self.breaker != NO_PROBE
+    }
+}
+
+impl From<Option<Ticket>> for Ticket {
+    #[inline(always)]
+    fn from(ticket: Option<Ticket>) -> Self {
+        match ticket {
+            Some(ticket) => ticket,
+            None => Self::NONE,
+        }
+    }
 }
 
 /// How an attempt ended. Which kernel callback tells: `outcome.rs` of the kernel programs.

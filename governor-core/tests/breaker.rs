@@ -31,7 +31,7 @@ fn answered(node: &Node, now: Nanos, status: u32) -> Move {
         outcome: Outcome::Status,
         status,
         retry_after: 0,
-        probe: going.probe,
+        probe: going.probe.into(),
         audited: going.audited,
         random: u32::MAX / 2,
     };

@@ -190,7 +190,7 @@ impl World {
                 200
             },
             retry_after: 0,
-            probe,
+            probe: probe.into(),
             audited: Audited::Admitted,
             random: 1,
         };

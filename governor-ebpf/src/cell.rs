@@ -6,10 +6,13 @@ use core::{
 };
 
 use governor_core::{
+    breaker::Move,
     budget::{Budget, Share},
     cell::Cell,
+    ledger::{DestinationLedger, EndpointLedger, WorkloadLedger},
     limiter::Limiter,
     params::Params,
+    settle::{self, Ending},
     units::Nanos,
     window::{REFUSED, Window},
 };
@@ -90,6 +93,16 @@ impl Cell for MapCell {
     #[inline(always)]
     fn charge(budget: &Budget<Self>, share: &Share<Self>, p: &Params, now: Nanos) -> bool {
         budget_charge(budget, share, p, now.0) != 0
+    }
+    #[inline(always)]
+    fn settle(
+        p: &Params,
+        e: &Ending,
+        endpoint: &EndpointLedger<Self>,
+        workload: &WorkloadLedger<Self>,
+        destination: &DestinationLedger<Self>,
+    ) -> Move {
+        Move::from_number(settle_at(p, e, endpoint, workload, destination))
     }
 }
 
@@ -181,11 +194,7 @@ pub extern "C" fn limiter_recent(limiter: *const Limiter<MapCell>) -> u64 {
 /// [`Limiter::take_median`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn limiter_median(
-    limiter: *const Limiter<MapCell>,
-    tick: u64,
-    enough: u64,
-) -> u64 {
+pub extern "C" fn limiter_median(limiter: *const Limiter<MapCell>, tick: u64, enough: u64) -> u64 {
     // SAFETY: as for `window_change`.
     match unsafe { limiter.as_ref() } {
         Some(limiter) => limiter.take_median(tick, enough),
@@ -206,6 +215,28 @@ pub extern "C" fn budget_charge(
     match unsafe { (budget.as_ref(), share.as_ref(), p.as_ref()) } {
         (Some(budget), Some(share), Some(p)) => budget.try_charge(share, p, Nanos(now)) as u64,
         _ => 1,
+    }
+}
+
+/// [`settle::settle_at`]: the breaker's move.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn settle_at(
+    p: *const Params,
+    e: *const Ending,
+    endpoint: *const EndpointLedger<MapCell>,
+    workload: *const WorkloadLedger<MapCell>,
+    destination: *const DestinationLedger<MapCell>,
+) -> u64 {
+    // SAFETY: as for `window_change`.
+    let (p, e, endpoint) = unsafe { (p.as_ref(), e.as_ref(), endpoint.as_ref()) };
+    // SAFETY: as for `window_change`.
+    let (workload, destination) = unsafe { (workload.as_ref(), destination.as_ref()) };
+    match (p, e, endpoint, workload, destination) {
+        (Some(p), Some(e), Some(endpoint), Some(workload), Some(destination)) => {
+            settle::settle_at(p, e, endpoint, workload, destination) as u64
+        }
+        _ => Move::None as u64,
     }
 }
 

@@ -15,7 +15,7 @@ use governor_core::{
     record::{Record, flag},
     settle::{Audited, Ending, says_nothing, settle, settle_calm, settle_nothing},
     units::Nanos,
-    verdict::Outcome,
+    verdict::{Outcome, Ticket},
 };
 
 use crate::{
@@ -334,6 +334,29 @@ fn known_endpoint(record: &Record) -> Option<&'static EndpointLedger<MapCell>> {
     unsafe { maps::ENDPOINTS.get(key) }
 }
 
+/// What the record says of an ending. A global function, as in `cell`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn ending_of(record: *const Record, ending: *mut Ending) -> u64 {
+    // SAFETY: null, or what the types say: the verifier checks the sizes.
+    if let (Some(record), Some(ending)) = unsafe { (record.as_ref(), ending.as_mut()) } {
+        ending.retry_after = wait(record, ending.now);
+        ending.probe = record.ticket().into();
+        ending.audited = if record.has(flag::WOULD_DENY) {
+            Audited::WouldDeny
+        } else if record.has(flag::WATCHED) {
+            Audited::Watched
+        } else {
+            Audited::Admitted
+        };
+        // Only the open time after a failure is drawn.
+        if !matches!(ending.outcome, Outcome::Success) {
+            ending.random = random();
+        }
+    }
+    0
+}
+
 /// Settles an ending: [`MOVED`], [`CALM`]. A global function, as in `cell`.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -344,11 +367,7 @@ pub extern "C" fn record_settle(
     outcome: u32,
     micros: u64,
 ) -> u64 {
-    let level = if level == Level::Connect as u32 {
-        Level::Connect
-    } else {
-        Level::Exchange
-    };
+    let level = Level::from_number(level);
     // SAFETY: null, or a record: the verifier checks the size.
     match unsafe { record.as_ref() } {
         Some(record) => settle_record(
@@ -377,30 +396,19 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         lost(loss::NO_POLICY);
         return 0;
     };
-    let audited = if record.has(flag::WOULD_DENY) {
-        Audited::WouldDeny
-    } else if record.has(flag::WATCHED) {
-        Audited::Watched
-    } else {
-        Audited::Admitted
-    };
-    let ending = Ending {
+    let mut ending = Ending {
         now,
         entered: Nanos(record.entered),
         latency: micros,
         level,
         outcome,
         status: record.answer.status,
-        retry_after: wait(record, now),
-        probe: record.ticket(),
-        audited,
-        // Only the open time after a failure is drawn.
-        random: if matches!(outcome, Outcome::Success) {
-            0
-        } else {
-            random()
-        },
+        retry_after: 0,
+        probe: Ticket::NONE,
+        audited: Audited::Admitted,
+        random: 0,
     };
+    ending_of(record, &raw mut ending);
     if says_nothing(&ending, endpoint) {
         settle_nothing(p, &ending, workload);
         return 0;
@@ -424,17 +432,7 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         calm::stir(&workload_key, now);
     }
     if !matches!(moved, Move::None) {
-        let view = endpoint.breaker.view();
-        maps::tell(Event {
-            at: now.0,
-            endpoint: *key,
-            kind: kind::BREAKER,
-            what: moved as u32,
-            group: record.group,
-            pid: 0,
-            count: endpoint.breaker.run(),
-            until: view.deadline.0,
-        });
+        tell(record, endpoint, moved, now);
     }
     match calm::may_begin(p, record, &workload_key, now, outcome) {
         Some(word) if governor_core::calm::may_begin(p, now, micros, &ledgers) => {
@@ -444,6 +442,21 @@ fn settle_record(record: &Record, now: Nanos, level: Level, outcome: Outcome, mi
         }
         _ => moved as u64,
     }
+}
+
+/// The breaker has moved. A frame of its own for the event.
+#[inline(never)]
+fn tell(record: &Record, endpoint: &EndpointLedger<MapCell>, moved: Move, now: Nanos) {
+    maps::tell(Event {
+        at: now.0,
+        endpoint: record.endpoint,
+        kind: kind::BREAKER,
+        what: moved as u32,
+        group: record.group,
+        pid: 0,
+        count: endpoint.breaker.run(),
+        until: endpoint.breaker.view().deadline.0,
+    });
 }
 
 /// Settles a stretch of calm. A global function, as in `cell`.

@@ -167,7 +167,7 @@ impl Node {
             outcome,
             status: 0,
             retry_after: 0,
-            probe: going.probe,
+            probe: going.probe.into(),
             audited: going.audited,
             random,
         };

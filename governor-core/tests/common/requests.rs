@@ -223,7 +223,7 @@ impl Requests {
             outcome: answer.outcome,
             status: answer.status,
             retry_after: answer.retry_after,
-            probe: sent.probe,
+            probe: sent.probe.into(),
             audited: sent.audited,
             random,
         };

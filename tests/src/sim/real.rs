@@ -162,7 +162,7 @@ impl Governed {
                 // As if its own probe had come back now.
                 let stamp = self.clock(workload, now).stamp();
                 if let Some(probe) = breaker.probe(stamp, proven, stamp) {
-                    let moved = breaker.success(stamp, Level::Exchange, Some(probe), 0);
+                    let moved = breaker.success(stamp, Level::Exchange, probe, 0);
                     ledgers.workload.limiter.restore(&self.setup.params);
                     self.moved(now, moved);
                 }
@@ -295,7 +295,7 @@ impl Governor for Governed {
                 0
             },
             retry_after: (end.asks.0 / 1_000_000) as u32,
-            probe: pass.probe,
+            probe: pass.probe.into(),
             audited: Audited::Admitted,
             random: self.random.bits(),
         };
