@@ -6,7 +6,7 @@ use governor_tests::server::Behaviour;
 
 use crate::stage::Stage;
 
-use super::loads::{ADDRESSES, HOST, Loads, Services};
+use super::loads::{ADDRESSES, Away, HOST, Loads, Services};
 
 /// All calls beside the long polls hang for so long.
 pub const HANG: f64 = 1.5;
@@ -14,6 +14,8 @@ pub const HANG: f64 = 1.5;
 pub const HANGS_AT: f64 = 0.45;
 /// A server that is restarted is away for so long, seconds.
 const RESTART: f64 = 0.7;
+/// Seconds from the order until a server listens again.
+const LISTENS_WITHIN: f64 = 0.1;
 
 type Event<'a> = Box<dyn FnOnce(&mut Loads) + 'a>;
 
@@ -63,8 +65,21 @@ pub fn passes(stage: &Stage<'_>, services: &Services, loads: &mut Loads, length:
     for round in [0.2, 0.6] {
         for (number, server) in services.deployed.iter().enumerate() {
             let share = round + 0.06 * number as f64;
-            plan.at(share, 0.0, |_| server.order("refuse"));
-            plan.at(share, RESTART, |_| server.order("serve"));
+            plan.at(share, 0.0, move |loads| {
+                let from = stage.now();
+                server.order("refuse");
+                loads.away.push(Away {
+                    server: number,
+                    from,
+                    to: f64::INFINITY,
+                });
+            });
+            plan.at(share, RESTART, move |loads| {
+                server.order("serve");
+                if let Some(away) = loads.away.iter_mut().rfind(|it| it.server == number) {
+                    away.to = stage.now() + LISTENS_WITHIN;
+                }
+            });
         }
     }
     plan.at(0.05, 0.0, |_| services.partial[1].order("refuse"));

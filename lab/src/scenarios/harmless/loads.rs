@@ -155,6 +155,19 @@ pub struct Loads {
     pub peers: BTreeMap<&'static str, Process>,
     /// Unmodified clients.
     pub real: Vec<(RealClient, Process)>,
+    /// When servers of [`Services::deployed`] did not listen.
+    pub away: Vec<Away>,
+}
+
+/// A server that is restarted.
+#[derive(Clone, Copy, Debug)]
+pub struct Away {
+    /// Which.
+    pub server: usize,
+    /// It was told to go: seconds of the day.
+    pub from: f64,
+    /// It listens again.
+    pub to: f64,
 }
 
 impl Loads {
@@ -164,6 +177,7 @@ impl Loads {
             storms: BTreeMap::new(),
             peers: BTreeMap::new(),
             real: Vec::new(),
+            away: Vec::new(),
         };
         let pool = "--retry none --connections pool --pool 100";
         let burst = |at: f64| format!("--at-once 200 --at {}", span(length * at));
@@ -212,7 +226,7 @@ impl Loads {
             let with_retries = "--retry exponential --tries 4 --connections pool";
             loads.crowd(
                 stage,
-                "deployed",
+                &format!("deployed-{backend}"),
                 at(3, DEPLOYED),
                 10.0,
                 length,
@@ -255,7 +269,8 @@ impl Loads {
         let work = Work {
             operations: (length * 0.6) as u32,
             targets: Targets::Hot,
-            retries: 2,
+            // Then each operation is one try, and what they print of it is the log of a first try.
+            retries: 0,
             timeout: Duration::from_secs(10),
             pause: Duration::from_secs(1),
         };
