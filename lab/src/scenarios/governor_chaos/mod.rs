@@ -162,10 +162,17 @@ fn play(play: &Play<'_>) -> Found {
         });
         claims.extend(judged);
         notes.extend(chaos.met.said.iter().map(|said| format!("{name}: {said}")));
-        let probes = Probes::of(&chaos).told(&chaos);
-        if !probes.is_empty() {
-            notes.push(format!("{name}, tries while breakers were open: {probes}."));
-        }
+        let probes = Probes::of(&chaos);
+        notes.push(match probes.was_open() {
+            true => format!(
+                "{name}, requests at the service while breakers were open, by its own log: {}.",
+                probes.told(&chaos)
+            ),
+            false => format!(
+                "{name}: no breaker was open in it, so no probe went that could be sent twice. That is judged where breakers \
+                 open: always in the stall; in the overload, where the governor is started into a full queue."
+            ),
+        });
         runs.extend([calm.taken.run(), chaos.taken.run()]);
     }
     Found {
