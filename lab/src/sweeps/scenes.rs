@@ -34,6 +34,14 @@ pub fn lost(report: &Report, seconds: Range<usize>) -> f64 {
     (100.0 * (1.0 - report.all.goodput(seconds))).max(0.0)
 }
 
+/// Of the operations whose first try failed or was refused, those that never succeeded for their users, percent. Over all
+/// that was simulated: operations are lost, too, that began just after an outage, and how many meet one is chance.
+pub fn unsaved(report: &Report) -> f64 {
+    let sum = |counts: &[u32]| -> f64 { counts.iter().map(|&count| f64::from(count)).sum() };
+    let lost = sum(&report.all.first) - sum(&report.all.good);
+    100.0 * lost / (lost + report.rescued.len() as f64)
+}
+
 /// Some workloads that are alike, each on a node of its own.
 pub struct Alike {
     count: usize,

@@ -6,7 +6,7 @@ use governor_tests::sim::world::{
     Backend, Caller, Heeds, Jitter, Mode, Random, Workload, World, poisson,
 };
 
-use super::scenes::{alike, back, lost, refusing, refusing_in, unlike};
+use super::scenes::{alike, back, lost, refusing, refusing_in, unlike, unsaved};
 use super::trial::Wanted::{Less, More};
 use super::trial::{Scene, Trial, mean, worst};
 
@@ -142,10 +142,9 @@ const OUTAGES: Scene = Scene::of(
         unlike(random, 5.0, 140, backend, callers)
     },
     &[mean(
-        "operations lost to outages, callers wait as told, of those begun in one, %",
+        "operations lost to outages, callers wait as told, of those whose first try failed, %",
         Less(5.0),
-        // 17 s of 140.
-        |report| lost(report, 0..140) * 140.0 / 17.0,
+        unsaved,
     )],
 );
 
