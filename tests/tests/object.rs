@@ -14,8 +14,9 @@ use governor_core::trace::Step;
 use governor_core::verdict::{Outcome, Reason};
 use kernel::{Kernel, shipped};
 
-/// The kernel gives up at a million.
-const CEILING: u32 = 500_000;
+/// The kernel gives up at a million. Each hundred thousand is 0.1 to 0.2 s of every start, in an
+/// incident, too.
+const CEILING: u32 = 200_000;
 
 const PROGRAMS: [&str; 9] = [
     "act_egress",
@@ -41,7 +42,7 @@ fn atomics(object: &Object) -> BTreeMap<u32, usize> {
 }
 
 #[test]
-fn every_program_loads_within_half_of_what_the_verifier_allows() {
+fn every_program_loads_within_a_fifth_of_what_the_verifier_allows() {
     let programs = Kernel::load().programs();
     let mut names: Vec<_> = programs.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
