@@ -37,6 +37,8 @@ pub const CAPACITY: &str = "--capacity 2000";
 /// Of the operations then: retries save nearly all, and nearly none.
 const SAVED: f64 = 0.98;
 const LOST: f64 = 0.93;
+/// Seconds until they do: each client comes once a second.
+const BACK: f64 = 2.0;
 
 /// Seconds.
 #[derive(Clone, Copy)]
@@ -108,6 +110,12 @@ fn play(play: &Play<'_>) -> Found {
             _ if number == host => claims.extend([
                 bounded,
                 Claim::at_least(unwell, after(run), SAVED, "of offered"),
+                Claim::at_most(
+                    format!("{whose}: until operations end well again, since it is back"),
+                    run.back_after(times.back()),
+                    BACK,
+                    "s",
+                ),
             ]),
             "without, grpc" => claims.extend([
                 bounded,
@@ -126,6 +134,7 @@ fn play(play: &Play<'_>) -> Found {
             per_second(load.peak(from, to)),
             per_second(load.mean(to - 3, to)),
             format!("{:.3}", after(run)),
+            format!("{:.0} s", run.back_after(times.back())),
         ]
     });
     let grpc = runs.iter().any(|run| run.name == "without, grpc");
@@ -145,6 +154,7 @@ fn play(play: &Play<'_>) -> Found {
                 "worst second",
                 "last 3 s of it",
                 "end well once it is back",
+                "again after",
             ],
             rows,
         )],
