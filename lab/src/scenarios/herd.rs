@@ -1,6 +1,6 @@
 //! Ten thousand wait, fail at one moment, and try again at one moment.
 
-use super::usual::{NO_BREAKER, PORT, governed, percent};
+use super::usual::{NO_BREAKER, PORT, after, governed, percent};
 use crate::findings::{Claim, Key, Table};
 use crate::measure::Taken;
 use crate::scenario::{Found, Length, Play, Scenario};
@@ -190,7 +190,7 @@ fn play(play: &Play<'_>) -> Found {
             percent(run.peak()),
             percent(run.others.meanwhile),
             percent(run.others.last),
-            format!("{:.1} s", run.others.back),
+            after(run.others.back),
             percent(run.came as f64 / herd.clients),
             percent(run.fed as f64 / herd.clients),
         ]

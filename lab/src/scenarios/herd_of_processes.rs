@@ -2,7 +2,7 @@
 
 use governor_tests::service::Service;
 
-use super::usual::{BUDGET_ALONE, PORT, RETRIES, governed};
+use super::usual::{self, BUDGET_ALONE, PORT, RETRIES, governed};
 use crate::findings::{Claim, Key, Run, Table};
 use crate::late::Load;
 use crate::measure::{Taken, beside};
@@ -134,7 +134,7 @@ fn play(play: &Play<'_>) -> Found {
             per_second(load.peak(from, to)),
             per_second(load.mean(to - 3, to)),
             format!("{:.3}", after(run)),
-            format!("{:.0} s", run.back_after(times.back())),
+            usual::after(run.back_after(times.back())),
         ]
     });
     let grpc = runs.iter().any(|run| run.name == "without, grpc");

@@ -19,6 +19,14 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
+/// A time until something is so, as people read it; NaN: it never was.
+pub fn after(seconds: f64) -> String {
+    match seconds.is_nan() {
+        true => "never".to_owned(),
+        false => format!("{seconds:.1} s"),
+    }
+}
+
 /// The policy for it: `spec` is what else it says, see [`policy`].
 pub fn governed(spec: &str) -> String {
     policy(&[SERVICE], spec)
