@@ -30,6 +30,14 @@ pub struct Args {
     only: Option<String>,
 }
 
+impl Args {
+    /// Whether unit and kernel tests are built together. For a part of the workspace cargo builds
+    /// what it depends on with other features: a second time, where the rest is built too.
+    fn build_at_once(&self) -> bool {
+        self.steps.is_empty() && has_nextest()
+    }
+}
+
 /// The steps, in the order they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
@@ -65,10 +73,10 @@ pub fn run(args: &Args) -> Result<()> {
             }
             Step::Docs => steps.take("docs", docs),
             Step::Unit => {
-                steps.take("unit tests", || unit_tests(args.only.as_deref()));
+                steps.take("unit tests", || unit_tests(args));
                 steps.take("doc tests", doc_tests);
             }
-            Step::Kernel => steps.take("kernel tests", || kernel_tests(args.only.as_deref())),
+            Step::Kernel => steps.take("kernel tests", || kernel_tests(args)),
         }
     }
     steps.finish()
@@ -119,13 +127,16 @@ fn docs() -> Result<Done> {
     )
 }
 
-fn unit_tests(only: Option<&str>) -> Result<Done> {
-    done(
-        runner()
-            .arg("--workspace")
-            .args(KERNEL_TESTS.map(|package| format!("--exclude={package}")))
-            .args(only),
-    )
+fn unit_tests(args: &Args) -> Result<Done> {
+    let mut tests = if args.build_at_once() {
+        chosen_by(&format!("not ({})", kernel_packages()))
+    } else {
+        let mut tests = runner();
+        tests.arg("--workspace");
+        tests.args(KERNEL_TESTS.map(|package| format!("--exclude={package}")));
+        tests
+    };
+    done(tests.args(args.only.as_deref()))
 }
 
 /// nextest does not run them.
@@ -135,12 +146,16 @@ fn doc_tests() -> Result<Done> {
 
 /// Tests look for the programs of the same build, so those are built first; as
 /// the user, like the tests themselves. Only what runs is run as root.
-fn kernel_tests(only: Option<&str>) -> Result<Done> {
+fn kernel_tests(args: &Args) -> Result<Done> {
     run::run(cargo().args(["build", "--workspace"]))?;
-    let mut tests = runner();
-    tests
-        .args(KERNEL_TESTS.map(|package| format!("--package={package}")))
-        .args(only);
+    let mut tests = if args.build_at_once() {
+        chosen_by(&kernel_packages())
+    } else {
+        let mut tests = runner();
+        tests.args(KERNEL_TESTS.map(|package| format!("--package={package}")));
+        tests
+    };
+    tests.args(args.only.as_deref());
     if !has_nextest() {
         // With nextest the same is in .config/nextest.toml.
         tests.args(["--", "--test-threads=1"]);
@@ -180,6 +195,20 @@ fn runner() -> Command {
     };
     command.args(test).arg("--no-fail-fast");
     command
+}
+
+/// Tests of the whole workspace that are in this set of nextest's.
+fn chosen_by(set: &str) -> Command {
+    let mut tests = runner();
+    tests.args(["--workspace", "--filterset", set]);
+    tests
+}
+
+/// [`KERNEL_TESTS`] as a set of nextest's.
+fn kernel_packages() -> String {
+    KERNEL_TESTS
+        .map(|package| format!("package({package})"))
+        .join(" + ")
 }
 
 fn has_nextest() -> bool {
