@@ -18,7 +18,7 @@ const TARGET: &str = "bpfel-unknown-none";
 const PROGRAM: &str = "governor";
 
 /// Set by the outer cargo, clippy, coverage or the user for the *outer* build.
-const LEAKS: [&str; 12] = [
+const LEAKS: [&str; 13] = [
     "CARGO_BUILD_",
     "CARGO_CFG_",
     "CARGO_FEATURE_",
@@ -27,6 +27,9 @@ const LEAKS: [&str; 12] = [
     "CARGO_TARGET_",
     "CARGO_UNSTABLE_",
     "CLIPPY_",
+    // Of build scripts: without it a build in one and one outside would each undo the other's, as
+    // those of aya-ebpf run again where it has changed.
+    "HOST",
     "LLVM_PROFILE_FILE",
     "RUSTC",
     "RUSTDOC",
