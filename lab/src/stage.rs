@@ -130,6 +130,8 @@ fn prepare(lab: &Lab) {
     lab.netns().sysctl("core/somaxconn", "16384");
     lab.netns().sysctl("ipv4/tcp_max_syn_backlog", "16384");
     lab.netns().sysctl("ipv4/ip_local_port_range", "1024 65000");
+    // But for the daemon's: a caller had it in one play of scale-out, and no daemon began.
+    lab.netns().sysctl("ipv4/ip_local_reserved_ports", "9478");
 }
 
 impl<'a> Stage<'a> {
