@@ -454,7 +454,7 @@ impl<C: Cell> Limiter<C> {
     }
 
     /// Wakes on distress: true if it did.
-    #[inline(never)]
+    #[inline(always)]
     fn wake(&self, p: &Params, traffic: bool) -> bool {
         if !traffic {
             return false;
